@@ -1,0 +1,123 @@
+"""What was promised of breakerkit's speed and size, and whether a run kept it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from benchmarks.harness import Samples, Spread, ratios
+from benchmarks.shapes import GROUPS
+from benchmarks.subjects import CLOSURE, OURS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from benchmarks.growth import Imports
+
+#: Total time per call, as a ratio to the no-op closure of the same shape.
+AT_MOST = {
+    "function": 1.6,
+    "method": 1.8,
+    "async": 1.5,
+    "count-window": 1.8,
+    "time-window": 3.0,
+    "open": 2.5,
+}
+#: The time per success in the largest window, as a ratio to that in a window of 100.
+WINDOW_GROWTH = 1.10
+BYTES_PER_BREAKER = 3 * 1024
+IMPORT_MILLISECONDS = 30.0
+
+
+@dataclass(slots=True)
+class Result:
+    """Everything one run found out; what was not asked for is empty.
+
+    Attributes:
+        machine: processor and interpreter, in one line.
+        rounds: how often each subject was measured.
+        peers: the version of each peer, or why it has none.
+        samples: nanoseconds per call, by group, name and round.
+        memory: bytes per breaker, by how it was made.
+        imports: what ``import breakerkit`` costs.
+    """
+
+    machine: str
+    rounds: int
+    peers: dict[str, str] = field(default_factory=dict)
+    samples: Samples = field(default_factory=dict)
+    memory: dict[str, float] = field(default_factory=dict)
+    imports: Imports | None = None
+
+    def ratio(self, group: str, name: str, baseline: str = CLOSURE) -> Spread | None:
+        """Return the ratio to the baseline, taken round by round; ``None`` if not measured."""
+        members = self.samples.get(group, {})
+        if name not in members or baseline not in members:
+            return None
+        return ratios(members[name], members[baseline])
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One promise: what it is about, what was promised, what was found, and if it was kept."""
+
+    about: str
+    promised: str
+    found: str
+    kept: bool
+
+
+def verdicts(result: Result) -> list[Verdict]:
+    """Judge everything this run measured, in the order of the groups."""
+    return [
+        *(made for key in GROUPS for made in _of_group(result, key)),
+        *_of_windows(result),
+        *(_of_memory(about, size) for about, size in result.memory.items()),
+        *(_of_import(result.imports) if result.imports else ()),
+    ]
+
+
+def fastest_peer(result: Result, key: str) -> str | None:
+    """Return the peer with the lowest ratio in a group, if any peer is in it."""
+    found = {
+        name: ratio.median
+        for name in result.peers
+        if (ratio := result.ratio(key, name)) is not None
+    }
+    return min(found, key=lambda name: found[name], default=None)
+
+
+def _of_group(result: Result, key: str) -> Iterator[Verdict]:
+    title, ours = GROUPS[key].title, result.ratio(key, OURS)
+    if ours is None:
+        return
+    if key in AT_MOST:
+        promised = f"at most {AT_MOST[key]:.1f} x closure"
+        yield Verdict(title, promised, f"{ours.median:.2f}", kept=ours.median <= AT_MOST[key])
+    rival = fastest_peer(result, key)
+    if rival is not None:
+        behind = ratios(result.samples[key][rival], result.samples[key][OURS]).median
+        found = f"{rival} takes {behind:.2f} x as long"
+        yield Verdict(title, "faster than every peer", found, kept=behind > 1)
+
+
+def _of_windows(result: Result) -> Iterator[Verdict]:
+    growth = result.ratio("windows", "100000", "100")
+    if growth is None:
+        return
+    promised = f"at most {WINDOW_GROWTH:.2f} x a window of 100"
+    kept = growth.median <= WINDOW_GROWTH
+    yield Verdict("window of 100 000", promised, f"{growth.median:.2f}", kept)
+
+
+def _of_memory(about: str, size: float) -> Verdict:
+    promised = f"at most {BYTES_PER_BREAKER} bytes"
+    return Verdict(f"a breaker, {about}", promised, f"{size:.0f}", kept=size <= BYTES_PER_BREAKER)
+
+
+def _of_import(found: Imports) -> Iterator[Verdict]:
+    promised = f"at most {IMPORT_MILLISECONDS:.0f} ms over wrapt and attrs"
+    took = f"{found.on_top.median:.1f} ms; {found.alone.median:.1f} ms with all it loads"
+    yield Verdict("import", promised, took, kept=found.on_top.median <= IMPORT_MILLISECONDS)
+    loaded = ", ".join(found.strangers) or "none of them"
+    yield Verdict("import", "no asyncio, no extra", loaded, kept=not found.strangers)

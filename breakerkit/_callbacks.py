@@ -1,0 +1,122 @@
+"""Opening callbacks: a callable with its extra arguments, and a loop where it is a coroutine function."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from breakerkit import _fields as fields
+from breakerkit._log import fault_in, hook_name
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Awaitable, Callable
+    from typing import TypeAlias
+
+    #: Where an async call collects the coroutine callbacks it will await itself.
+    Later: TypeAlias = list[Callable[[], Awaitable[None]]]
+
+__all__ = ["OpenCallback"]
+
+_ALLOWED = "must be a callable, a tuple (callable, *extras), or a list of these"
+
+
+def is_coroutine_function(function: Any) -> bool:
+    """Tell whether calling ``function`` makes a coroutine, through partials, methods and objects."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    if inspect.iscoroutinefunction(function):
+        return True
+    if isinstance(function, type | types.FunctionType | types.MethodType):
+        return False
+    return inspect.iscoroutinefunction(getattr(type(function), "__call__", None))
+
+
+@attrs.frozen
+class OpenCallback:
+    """What is called at an opening: ``callback(context, *extras)``.
+
+    Args:
+        callback: a callable or a coroutine function.
+        extras: further positional arguments for it.
+        loop: the event loop a coroutine callback is sent to when a sync call
+            opened the breaker; without one it serves async calls only.
+    """
+
+    callback: Callable[..., Any]
+    # Extras may be lists or dicts: they are compared, but have no part in the hash.
+    extras: tuple[Any, ...] = attrs.field(default=(), hash=False)
+    loop: asyncio.AbstractEventLoop | None = attrs.field(default=None, kw_only=True)
+
+    @property
+    def awaits(self) -> bool:
+        """Whether it is a coroutine function that only an async call can serve."""
+        return self.loop is None and is_coroutine_function(self.callback)
+
+    def tell(self, context: Any, later: Later | None) -> None:
+        """Call it now, or leave a coroutine callback in ``later``; whatever it raises is logged."""
+        if is_coroutine_function(self.callback):
+            self._tell_async(context, later)
+            return
+        try:
+            self.callback(context, *self.extras)
+        except Exception as error:
+            self._failed(context, error)
+
+    def _tell_async(self, context: Any, later: Later | None) -> None:
+        if later is not None:
+            later.append(lambda: self._run(context))
+        elif self.loop is not None:
+            self._send(context, self.loop)
+        else:
+            self._failed(context, RuntimeError("a coroutine callback met a call that cannot await"))
+
+    def _send(self, context: Any, loop: asyncio.AbstractEventLoop) -> None:
+        """Send the coroutine to its loop and do not wait: the loop may be the caller's own."""
+        coroutine = self._run(context)
+        try:
+            loop.call_soon_threadsafe(lambda: _keep(loop.create_task(coroutine)))
+        except RuntimeError as error:
+            coroutine.close()
+            self._failed(context, error)
+
+    async def _run(self, context: Any) -> None:
+        try:
+            await self.callback(context, *self.extras)
+        except Exception as error:
+            self._failed(context, error)
+
+    def _failed(self, context: Any, error: Exception) -> None:
+        fault_in(f"opening callback {hook_name(self.callback)}", context.name, error)
+
+
+#: The loop keeps only weak references to tasks; these are ours until they end.
+_running: set[Any] = set()
+
+
+def _keep(task: asyncio.Task[None]) -> None:
+    _running.add(task)
+    task.add_done_callback(_running.discard)
+
+
+def to_callbacks(value: Any) -> tuple[OpenCallback, ...]:
+    """Return callbacks from one callable, one tuple with extras, or a list of either."""
+    if value == () or value is None:
+        return ()
+    if isinstance(value, tuple) and all(isinstance(one, OpenCallback) for one in value):
+        return value
+    made = [_one(one) for one in (value if isinstance(value, list) else [value])]
+    if all(isinstance(one, OpenCallback) for one in made):
+        return tuple(made)
+    return fields.fault(value, _ALLOWED)  # type: ignore[no-any-return]  # a Fault
+
+
+def _one(value: Any) -> Any:
+    if isinstance(value, OpenCallback):
+        return value
+    callback, *extras = value if isinstance(value, tuple) and value else (value,)
+    return OpenCallback(callback, tuple(extras)) if callable(callback) else None

@@ -1,0 +1,141 @@
+"""One breaker per key that a function finds in the arguments of a call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+
+from breakerkit._breaker import UNNAMED, CircuitBreaker, qualified
+from breakerkit._family import Family
+from breakerkit._fields import show
+from breakerkit._log import logger
+from breakerkit._methods import SelfFinder
+from breakerkit._shell._calls import guarded_by
+from breakerkit._shell._objects import check_callable, guard_callable
+from breakerkit.circuit import _control as control
+
+if TYPE_CHECKING:
+    from breakerkit._typing import GuardedByKey
+    from breakerkit.circuit._view import Snapshot
+    from breakerkit.circuit.config import BreakerConfig
+    from breakerkit.circuit.guard import Guard
+
+__all__ = ["KeyedBreakers"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+class KeyedBreakers:
+    """A family of breakers, one per key; decorate with it, call through it, or get one by key.
+
+    At ``max_keys`` the longest idle key without evidence goes, then the longest
+    idle closed one. Open, half-open and forced ones stay; should there be only
+    such, the family grows past the bound and that is logged once.
+
+    Attributes:
+        name: its name; each breaker is called ``name[key]``.
+        config: the settings of every breaker in it.
+        max_keys: the bound.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        key: Callable[..., Hashable],
+        config: BreakerConfig,
+        max_keys: int,
+        make: Callable[[str], CircuitBreaker],
+    ) -> None:
+        self.name = name
+        self.config = config
+        self.max_keys = max_keys
+        self.key = key
+        self._make = make
+        self._family = Family(max_keys, self._one, _standing, self._overgrown)
+
+    @overload
+    def __call__(self, target: classmethod[T, P, R], /) -> classmethod[T, P, R]: ...
+    @overload
+    def __call__(self, target: staticmethod[P, R], /) -> staticmethod[P, R]: ...
+    @overload
+    def __call__(self, target: Callable[P, R], /) -> GuardedByKey[P, R]: ...
+    def __call__(self, target: Any, /) -> Any:
+        """Decorate ``target``; each call goes through the breaker of its key.
+
+        The key function gets the arguments of the call without ``self``; what
+        it raises reaches the caller before admission.
+
+        Raises:
+            TypeError: it cannot be guarded.
+        """
+        bare = getattr(target, "__func__", target)
+        check_callable(bare)
+        if guarded_by(self, bare):
+            return target
+        if self.name == UNNAMED:
+            self.name = qualified(bare)
+        takes_self = SelfFinder(bare)
+
+        def find(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Guard:
+            own = args[1:] if args and takes_self(args[0]) else args
+            return self.get(self.key(*own, **kwargs))._guard  # noqa: SLF001  # one house
+
+        return guard_callable(target, self, find=find)
+
+    def call(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call ``function`` through the breaker of its arguments' key."""
+        if guarded_by(self, function):
+            return function(*args, **kwargs)
+        return self.get(self.key(*args, **kwargs)).call(function, *args, **kwargs)
+
+    def get(self, key: Hashable, /) -> CircuitBreaker:
+        """Return the breaker of ``key``, made if there is none.
+
+        Raises:
+            TypeError: the key is not hashable.
+        """
+        try:
+            return self._family.get(key)
+        except TypeError as error:
+            if _hashable(key):
+                raise
+            raise TypeError(f"breaker {self.name!r}: key={show(key)}: must be hashable") from error
+
+    def keys(self) -> list[Hashable]:
+        """Return the keys there are now."""
+        return [key for key, _ in self._family.items()]
+
+    def snapshot(self) -> dict[Hashable, Snapshot]:
+        """Return a snapshot per key."""
+        return {key: one.snapshot() for key, one in self._family.items()}
+
+    def __len__(self) -> int:
+        return len(self._family)
+
+    def __repr__(self) -> str:
+        return f"<KeyedBreakers {self.name!r} of {len(self)} keys>"
+
+    def _snapshots(self) -> dict[str, Snapshot]:
+        return {one.name: one.snapshot() for _, one in self._family.items()}
+
+    def _one(self, key: Hashable) -> CircuitBreaker:
+        return self._make(f"{self.name}[{key if isinstance(key, str) else show(key)}]")
+
+    def _overgrown(self, count: int) -> None:
+        logger.warning(
+            "breaker %r: all of %d keys are open or held; it grows past max_keys", self.name, count
+        )
+
+
+def _standing(one: CircuitBreaker) -> control.Standing:
+    return control.standing(one._guard)  # noqa: SLF001  # one house
+
+
+def _hashable(key: object) -> bool:
+    try:
+        hash(key)
+    except TypeError:
+        return False
+    return True

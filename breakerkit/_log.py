@@ -1,0 +1,44 @@
+"""The one logger, and how the faults of user hooks are told there without flooding it."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+logger = logging.getLogger("breakerkit")
+# Without a handler of the application's, Python would print our warnings to stderr
+# of programs that never asked; a library leaves that choice to them.
+logger.addHandler(logging.NullHandler())
+
+#: Faults already told, by kind, name and type: bounded, so that names from traffic cannot grow it.
+_told: dict[tuple[str, str, type[BaseException]], int] = {}
+_MOST = 1000
+
+
+def fault_in(kind: str, name: str, error: BaseException) -> None:
+    """Log that a hook of the user's raised; the 1st, 10th, 100th ... time, never raising itself.
+
+    Args:
+        kind: what the hook is for, with its own name where it has one.
+        name: name of the policy it belongs to.
+        error: what it raised.
+    """
+    key = (kind, name, type(error))
+    if len(_told) >= _MOST and key not in _told:
+        _told.clear()
+    times = _told[key] = _told.get(key, 0) + 1
+    if str(times).strip("0") != "1":
+        return
+    logger.error(
+        "%s of %r raised (%d so far); the call it watched is not affected",
+        kind,
+        name,
+        times,
+        exc_info=error,
+    )
+
+
+def hook_name(hook: Any) -> str:
+    """Return the qualified name of a hook, or of its type."""
+    name = getattr(hook, "__qualname__", None)
+    return name if isinstance(name, str) else type(hook).__qualname__

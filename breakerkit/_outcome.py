@@ -1,0 +1,148 @@
+"""What a call's end means: success, failure or neutral, and how user filters say so."""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from breakerkit import _fields as fields
+from breakerkit._log import fault_in
+from breakerkit.errors import CallRejectedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    ErrorFilter: TypeAlias = tuple[type[BaseException], ...] | Callable[[Any], object]
+    ValueFilter: TypeAlias = Callable[[Any], object]
+
+
+class Outcome(enum.Enum):
+    """What an ended call says about the dependency."""
+
+    SUCCESS = "success"
+    FAILURE = "failure"
+    NEUTRAL = "neutral"
+
+
+class Classifier:
+    """Judge errors and values by a policy's filters; a filter that raises is logged."""
+
+    __slots__ = ("_failure_if", "_failure_on", "_ignore_on", "_name", "_success_on")
+
+    def __init__(
+        self,
+        name: str,
+        failure_on: ErrorFilter,
+        success_on: ErrorFilter,
+        ignore_on: ErrorFilter,
+        failure_if: ValueFilter | None,
+    ) -> None:
+        self._name = name
+        self._failure_on = failure_on
+        self._success_on = success_on
+        self._ignore_on = ignore_on
+        self._failure_if = failure_if
+
+    def error(self, error: BaseException) -> Outcome:
+        """Return what ``error`` means; a group by its leaves."""
+        try:
+            return self._judge(error)
+        except Exception as broken:
+            fault_in("failure filter", self._name, broken)
+            return Outcome.FAILURE
+
+    def value(self, value: object) -> Outcome:
+        """Return what a returned value means."""
+        if self._failure_if is None:
+            return Outcome.SUCCESS
+        try:
+            return Outcome.FAILURE if self._failure_if(value) else Outcome.SUCCESS
+        except Exception as broken:
+            fault_in("failure_if", self._name, broken)
+            return Outcome.NEUTRAL
+
+    def _judge(self, error: BaseException) -> Outcome:
+        if isinstance(error, BaseExceptionGroup):
+            return self._judge_group(error)
+        if isinstance(error, CallRejectedError):
+            return Outcome.NEUTRAL
+        if _matches(self._ignore_on, error):
+            return Outcome.NEUTRAL
+        if not isinstance(error, Exception):
+            return Outcome.NEUTRAL
+        if _matches(self._success_on, error) or isinstance(
+            error, StopIteration | StopAsyncIteration
+        ):
+            return Outcome.SUCCESS
+        return Outcome.FAILURE if _matches(self._failure_on, error) else Outcome.NEUTRAL
+
+    def _judge_group(self, group: BaseExceptionGroup[BaseException]) -> Outcome:
+        """Judge a group: by its own type where a filter lists one, else by its leaves."""
+        for listed, outcome in (
+            (self._ignore_on, Outcome.NEUTRAL),
+            (self._success_on, Outcome.SUCCESS),
+            (self._failure_on, Outcome.FAILURE),
+        ):
+            if _lists_group(listed, group):
+                return outcome
+        leaves = {self.error(leaf) for leaf in _leaves(group)}
+        for outcome in (Outcome.FAILURE, Outcome.SUCCESS):
+            if outcome in leaves:
+                return outcome
+        return Outcome.NEUTRAL
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
+    """Return the leaves, without recursion: a hostile group may nest deeper than the stack."""
+    found: list[BaseException] = []
+    waiting: list[BaseException] = [group]
+    while waiting:
+        error = waiting.pop()
+        if isinstance(error, BaseExceptionGroup):
+            waiting.extend(error.exceptions)
+        else:
+            found.append(error)
+    return found
+
+
+def _matches(wanted: ErrorFilter, error: BaseException) -> bool:
+    # BaseException.__instancecheck__ may be a user's, hence inside the caller's try.
+    return isinstance(error, wanted) if isinstance(wanted, tuple) else bool(wanted(error))
+
+
+def _lists_group(wanted: ErrorFilter, group: BaseExceptionGroup[BaseException]) -> bool:
+    if not isinstance(wanted, tuple):
+        return False
+    return any(issubclass(kind, BaseExceptionGroup) and isinstance(group, kind) for kind in wanted)
+
+
+def _to_filter(value: Any, root: type[BaseException]) -> Any:
+    if isinstance(value, type):
+        value = (value,)
+    if isinstance(value, list | set | frozenset):
+        value = tuple(value)
+    if isinstance(value, tuple):
+        if all(isinstance(kind, type) and issubclass(kind, root) for kind in value):
+            return value
+    elif callable(value):
+        return value
+    return fields.fault(
+        value, f"must be {root.__name__} types, or a predicate that is called with the exception"
+    )
+
+
+def to_failure_filter(value: Any) -> ErrorFilter:
+    """Return a filter over ``Exception`` types: types, one type, or a predicate."""
+    return _to_filter(value, Exception)  # type: ignore[no-any-return]  # a filter or a Fault
+
+
+def to_ignore_filter(value: Any) -> ErrorFilter:
+    """Return a filter that may also list types that are no ``Exception``, such as a cancellation."""
+    return _to_filter(value, BaseException)  # type: ignore[no-any-return]  # a filter or a Fault
+
+
+def to_value_filter(value: ValueFilter | None) -> ValueFilter | None:
+    """Return a predicate on a returned value, or ``None`` for off."""
+    if value is None or (callable(value) and not isinstance(value, type)):
+        return value
+    return fields.fault(value, "must be a predicate that is called with the returned value, or None")  # type: ignore[no-any-return]  # a Fault

@@ -1,0 +1,84 @@
+"""One guarded call of a function that is not decorated, with or without a cancellation signal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from breakerkit._fields import show
+from breakerkit._shell._functions import run, run_plain
+from breakerkit._shell._shapes import Shape, shape_of, surely_plain
+from breakerkit.errors import CallCancelledError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from breakerkit._callbacks import Later
+    from breakerkit.cancel import CancelSignal
+
+#: How far a chain of decorators is followed; a mock may pretend to be wrapped for ever.
+_DEEPEST = 100
+
+
+def guarded_by(owner: Any, function: Any) -> bool:
+    """Tell whether ``owner`` guards ``function`` already, under whatever other decorators."""
+    for _ in range(_DEEPEST):
+        if function is None:
+            return False
+        if getattr(function, "breaker", None) is owner:
+            return True
+        function = getattr(function, "__wrapped__", None) or getattr(function, "func", None)
+    return False
+
+
+def run_call(
+    gate: Any, owner: Any, function: Callable[..., Any], args: Any, kwargs: Any
+) -> Any:
+    """Run one call of any callable; what ``owner`` guards already is just called.
+
+    Raises:
+        TypeError: it is not callable, or cannot be judged by its call; raised
+            before admission.
+    """
+    if not callable(function):
+        raise TypeError(
+            f"operation={show(function)}: must be callable; a text is never evaluated"
+        )
+    if guarded_by(owner, function):
+        return function(*args, **kwargs)
+    if surely_plain(function):
+        gate.check_sync()
+        return run_plain(gate, function, args, kwargs)
+    shape = Shape.PLAIN if isinstance(function, type) else shape_of(function)
+    if shape in {Shape.PLAIN, Shape.GENERATOR}:
+        gate.check_sync()
+    return run(gate, function, shape, args, kwargs)
+
+
+class Cancelling:
+    """A gate that looks at a signal after it has let a call in and before the call begins."""
+
+    __slots__ = ("_gate", "_name", "_signal", "check_sync", "drop", "failed", "succeeded")
+
+    fast = None
+
+    def __init__(self, gate: Any, signal: CancelSignal, name: str) -> None:
+        self._gate = gate
+        self._signal = signal
+        self._name = name
+        self.check_sync = gate.check_sync
+        self.succeeded = gate.succeeded
+        self.failed = gate.failed
+        self.drop = gate.drop
+
+    def admit(self, later: Later | None = None) -> Any:
+        """Let a call in, then see whether it is still wanted.
+
+        Raises:
+            CallRejectedError: the gate refused, whatever the signal says.
+            CallCancelledError: let in, and cancelled before it began.
+        """
+        entry = self._gate.fast or self._gate.admit(later)
+        if self._signal.cancelled:
+            self._gate.ignored(entry)
+            raise CallCancelledError(self._name, self._signal.reason)
+        return entry

@@ -1,0 +1,114 @@
+"""What a plain function returns to be run later is judged when it has run, not when it was made."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from typing import Any
+
+import wrapt
+
+from breakerkit._shell._gate import Carried, Gate
+from breakerkit._shell._runs import MAKERS, coroutine_function
+from breakerkit._shell._shapes import Shape
+
+
+def carry(gate: Gate, entry: Any, value: Any) -> Any:
+    """Return ``value``, or what stands for it, so that its end settles ``entry``."""
+    if hasattr(value, "add_done_callback"):
+        return _watch(gate, entry, value)
+    carried = Carried(gate, entry)
+    shape = _shape(value)
+    if shape is None:
+        return GuardedAwaitable(value, gate, carried)
+    new = MAKERS[shape](lambda _args, _kwargs: gate, lambda: value, carried)()
+    # Tracebacks and "never awaited" warnings shall name the user's function.
+    new.__name__, new.__qualname__ = value.__name__, value.__qualname__
+    return new
+
+
+def _shape(value: Any) -> Shape | None:
+    if isinstance(value, types.CoroutineType):
+        return Shape.COROUTINE
+    if isinstance(value, types.AsyncGeneratorType):
+        return Shape.ASYNC_GENERATOR
+    if not isinstance(value, types.GeneratorType):
+        return None
+    awaited = value.gi_code.co_flags & inspect.CO_ITERABLE_COROUTINE
+    return Shape.ITERABLE_COROUTINE if awaited else Shape.GENERATOR
+
+
+def _watch(gate: Gate, entry: Any, future: Any) -> Any:
+    """Settle when a future is done; the caller gets that very future.
+
+    Ours is its first callback, so whoever awaits it finds the breaker up to
+    date; one that is done already is settled here, for awaiting it would not
+    give the loop a turn.
+    """
+    carried = Carried(gate, entry)
+
+    def done(ended: Any) -> None:
+        entry = carried.take()
+        error = _error_of(ended)
+        if error is not None:
+            gate.failed(entry, error)
+        elif (ticket := next(entry.ticks)) >= entry.attention:
+            gate.succeeded(entry, ticket, ended.result())
+
+    done(future) if future.done() else future.add_done_callback(done)
+    return future
+
+
+def _error_of(future: Any) -> BaseException | None:
+    if future.cancelled():
+        try:
+            future.result()
+        except BaseException as error:  # noqa: BLE001  # the cancellation, as its own type
+            return error
+    return future.exception()  # type: ignore[no-any-return]  # any future's
+
+
+class GuardedAwaitable(wrapt.ObjectProxy):
+    """An awaitable object that settles its entry when it has been awaited or entered.
+
+    It is seen as what it stands for: a client's request object, say, that can
+    be awaited and used with ``async with``.
+    """
+
+    def __init__(self, wrapped: Any, gate: Gate, carried: Carried) -> None:
+        super().__init__(wrapped)
+        self._self_gate = gate
+        self._self_carried = carried
+        self._self_running: Any = None
+
+    def __await__(self) -> Any:
+        return self._self_await(lambda: self.__wrapped__).__await__()
+
+    async def __aenter__(self) -> Any:
+        return await self._self_await(self.__wrapped__.__aenter__)
+
+    async def __aexit__(self, *details: Any) -> Any:
+        return await self.__wrapped__.__aexit__(*details)
+
+    # The coroutine protocol, for a loop that drives it as a task.
+
+    def send(self, value: Any) -> Any:
+        """Run on to the next suspension."""
+        return self._self_run().send(value)
+
+    def throw(self, *details: Any) -> Any:
+        """Raise inside."""
+        return self._self_run().throw(*details)
+
+    def close(self) -> None:
+        """End it; never begun, it gives its slot back."""
+        self._self_run().close()
+
+    def _self_run(self) -> Any:
+        if self._self_running is None:
+            self._self_running = self._self_await(lambda: self.__wrapped__)
+        return self._self_running
+
+    def _self_await(self, what: Any) -> Any:
+        gate = self._self_gate
+        return coroutine_function(lambda _args, _kwargs: gate, what, self._self_carried)()

@@ -1,0 +1,111 @@
+"""Plain and coroutine functions: the two closures on the hot path, and the same for one call."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+from breakerkit._shell._deferred import carry
+from breakerkit._shell._gate import Gate, enter, fail, succeed
+from breakerkit._shell._runs import MAKERS
+from breakerkit._shell._shapes import Shape, runs_later
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from breakerkit._shell._runs import Find
+
+
+def guard_plain(gate: Gate, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a real function that runs ``function`` behind ``gate``.
+
+    The body is written out, and in this order, because every call pays for it:
+    one attribute, one comparison, the call, a type check, a ticket.
+    """
+    plain: type = type(None)  # the last type seen that is not deferred work
+
+    @functools.wraps(function)
+    def guarded(*args: Any, **kwargs: Any) -> Any:
+        nonlocal plain
+        entry = gate.fast
+        if entry is None:
+            entry = gate.admit()
+        try:
+            value = function(*args, **kwargs)
+        except BaseException as error:
+            gate.failed(entry, error)
+            raise
+        if type(value) is not plain:
+            if runs_later(type(value)):
+                return carry(gate, entry, value)
+            plain = type(value)
+        if (ticket := next(entry.ticks)) >= entry.attention:
+            gate.succeeded(entry, ticket, value)
+        return value
+
+    return guarded
+
+
+def guard_coroutine(gate: Gate, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a real coroutine function, written out for the same reason."""
+
+    @functools.wraps(function)
+    async def guarded(*args: Any, **kwargs: Any) -> Any:
+        entry = gate.fast
+        if entry is None:
+            entry = await enter(gate)
+        try:
+            value = await function(*args, **kwargs)
+        except BaseException as error:
+            await fail(gate, entry, error)
+            raise
+        if (ticket := next(entry.ticks)) >= entry.attention:
+            await succeed(gate, entry, ticket, value)
+        return value
+
+    return guarded
+
+
+def guard_function(gate: Gate, function: Callable[..., Any], shape: Shape) -> Callable[..., Any]:
+    """Return a real function of the same kind behind one gate."""
+    if shape is Shape.PLAIN:
+        return guard_plain(gate, function)
+    if shape is Shape.COROUTINE:
+        return guard_coroutine(gate, function)
+    return find_function(lambda _args, _kwargs: gate, function, shape)
+
+
+def find_function(find: Find, function: Callable[..., Any], shape: Shape) -> Callable[..., Any]:
+    """Return a real function of the same kind whose gate depends on its arguments."""
+    if shape is not Shape.PLAIN:
+        return functools.wraps(function)(MAKERS[shape](find, function))
+
+    @functools.wraps(function)
+    def guarded(*args: Any, **kwargs: Any) -> Any:
+        return run_plain(find(args, kwargs), function, args, kwargs)
+
+    return guarded
+
+
+def run_plain(gate: Gate, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """Run one plain call."""
+    entry = gate.fast
+    if entry is None:
+        entry = gate.admit()
+    try:
+        value = function(*args, **kwargs)
+    except BaseException as error:
+        gate.failed(entry, error)
+        raise
+    if runs_later(type(value)):
+        return carry(gate, entry, value)
+    if (ticket := next(entry.ticks)) >= entry.attention:
+        gate.succeeded(entry, ticket, value)
+    return value
+
+
+def run(gate: Gate, function: Callable[..., Any], shape: Shape, args: Any, kwargs: Any) -> Any:
+    """Run, or make what will run, one call."""
+    if shape is Shape.PLAIN:
+        return run_plain(gate, function, args, kwargs)
+    return MAKERS[shape](lambda _args, _kwargs: gate, function)(*args, **kwargs)

@@ -1,0 +1,1 @@
+"""The circuit breaker: config -> window -> machine -> guard, each readable alone."""

@@ -1,0 +1,283 @@
+"""The states of a breaker and every move between them; a pure machine that is given the time.
+
+    CLOSED ──a rule fires──▶ OPEN ──its period ends──▶ HALF_OPEN
+       ▲                      ▲                           │  │
+       │                      └──────a probe fails────────┘  │
+       └──enough probes succeeded and none is active─────────┘
+
+``reset()`` leads from anywhere to CLOSED. The guard calls every method under
+its lock; each returns what happened by way of ``moves``, for the guard to tell.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from breakerkit._outcome import Outcome
+from breakerkit.circuit._backoff import Backoff
+from breakerkit.circuit._moves import (
+    FALLBACK_DURATION,
+    MOVES,
+    NAMES,
+    Counts,
+    Entry,
+    Move,
+    Refusal,
+    refused,
+    without_error,
+)
+from breakerkit.circuit._rules import SlowCallRule, built_in, verdict
+from breakerkit.circuit._states import NEVER, Closed, HalfOpen, Lease, Open, State
+from breakerkit.circuit._window import TimeWindow
+from breakerkit.events import Evidence, OpenReason
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from breakerkit.circuit.config import BreakerConfig
+
+
+class Machine:
+    """The breaker's state, its evidence, and the table of moves."""
+
+    __slots__ = (
+        "config", "counts", "moves", "openings", "rules", "slow_rule", "stamp", "state", "step",
+    )  # fmt: skip
+
+    def __init__(self, config: BreakerConfig, now: float, stamp: Callable[[], datetime]) -> None:
+        self.stamp = stamp  # the UTC moment an opening is labelled with
+        self.counts = Counts()
+        self.moves: list[Move] = []
+        self.openings = 0  # since the breaker was last closed
+        self.step = 0  # growth of the open period
+        self.adopt(config)
+        self.state: State = Closed(config, now)
+        self.watch(self.state)
+
+    def adopt(self, config: BreakerConfig) -> None:
+        """Take over the rules of a config."""
+        self.config = config
+        self.rules = built_in(config)
+        self.slow_rule = tuple(rule for rule in self.rules if isinstance(rule, SlowCallRule))
+
+    # -- admission ---------------------------------------------------------
+
+    def admit(self, now: float) -> Lease | Refusal:
+        """Hand out a lease, or say why not; at the end of an open period it becomes half-open."""
+        self.lapse(now)
+        if isinstance(self.state, Closed):
+            return self._admit_closed(self.state, now)
+        if isinstance(self.state, Open):
+            if not self._rest_over(self.state, now):
+                return refused(self.state, now)
+            self._enter(HalfOpen(self.state))
+        assert isinstance(self.state, HalfOpen)  # noqa: S101  # for the type checker: the only one left
+        return self._admit_probe(self.state, now)
+
+    def _admit_closed(self, period: Closed, now: float) -> Lease | Refusal:
+        self._sweep(now)
+        if isinstance(self.state, Open):
+            return refused(self.state, now)
+        lease = Lease(period, now)
+        if period.slow is not None:
+            period.slow.start(lease)
+        return lease
+
+    def _rest_over(self, state: Open, now: float) -> bool:
+        if now < state.since:
+            # The clock stepped back; the period starts over rather than last a day.
+            state.since, state.until = now, now + state.duration
+        return state.over(now)
+
+    def _admit_probe(self, state: HalfOpen, now: float) -> Lease | Refusal:
+        if len(state.active) >= self.config.probe_limit:
+            return self._refused_probe(state, now)
+        lease = Lease(state, now)
+        state.active[lease] = None
+        return lease
+
+    def _refused_probe(self, state: HalfOpen, now: float) -> Refusal:
+        lapse = next(iter(state.active)).started + state.timeout(self.config)
+        return Refusal(state.after.reason, max(lapse - now, 0.0), state.after.opened_at, True)
+
+    # -- the end of a call -------------------------------------------------
+
+    def settle(
+        self, entry: Entry, outcome: Outcome, now: float, error: BaseException | None = None
+    ) -> None:
+        """Take in what a call's end means, as of ``now``."""
+        self.lapse(now)
+        period = entry.period if isinstance(entry, Lease) else entry
+        if isinstance(period, Closed) and period is self.state:
+            self._settle_closed(period, entry, outcome, now, error)
+            return
+        self.counts.take(outcome)
+        if isinstance(period, HalfOpen) and period is self.state:
+            self._settle_probe(period, outcome, now, error)
+        self._sweep(now)
+
+    def release(self, lease: Lease, now: float) -> None:
+        """Free the slot of a lease, judged as of ``now``."""
+        self.lapse(now)
+        period = lease.period
+        if period is not self.state:
+            return
+        if isinstance(period, HalfOpen):
+            period.active.pop(lease, None)
+            self._close_if_done(period, now)
+        elif isinstance(period, Closed) and period.slow is not None:
+            self._sweep(now)
+            period.slow.finish(lease, now, completed=False)
+
+    def succeed(self, period: Closed, ticket: int, now: float) -> None:
+        """Take in a success of the lock-free path, whose ticket is drawn already."""
+        self.lapse(now)
+        if period is self.state:
+            self._take_success(period, ticket, now)
+            self._judge(period, now, None)
+        elif period.final is not None and ticket >= period.final:
+            self.counts.successes += 1  # late: nobody else has counted it
+
+    def _settle_closed(
+        self,
+        period: Closed,
+        entry: Entry,
+        outcome: Outcome,
+        now: float,
+        error: BaseException | None,
+    ) -> None:
+        found = period.slow is not None and period.slow.sweep(now)
+        if outcome is Outcome.NEUTRAL:
+            self.counts.ignored += 1
+            if found:
+                self._judge_slow(period, now)
+            return
+        if period.slow is not None and isinstance(entry, Lease):
+            period.slow.finish(entry, now, completed=True)
+        ticket = next(period.ticks)
+        if outcome is Outcome.SUCCESS:
+            self._take_success(period, ticket, now)
+        else:
+            self._take_failure(period, ticket, now)
+        self._judge(period, now, error)
+
+    def _take_success(self, period: Closed, ticket: int, now: float) -> None:
+        period.streak = 0
+        if period.window is not None:
+            period.window.roll(ticket - 1, now)
+
+    def _take_failure(self, period: Closed, ticket: int, now: float) -> None:
+        period.failed += 1
+        self.counts.failures += 1
+        period.streak += 1
+        if period.window is not None:
+            period.window.mark(ticket, now)
+
+    def _settle_probe(
+        self, state: HalfOpen, outcome: Outcome, now: float, error: BaseException | None
+    ) -> None:
+        if outcome is Outcome.SUCCESS:
+            state.successes += 1
+        elif outcome is Outcome.FAILURE:
+            self._open(OpenReason.PROBE_FAILURE, now, state.after.evidence, error)
+
+    # -- rules -------------------------------------------------------------
+
+    def _judge(self, period: Closed, now: float, error: BaseException | None) -> None:
+        period.pending = False
+        evidence = period.evidence(now, error)
+        if reason := verdict(self.rules, evidence):
+            self._open(reason, now, evidence, error)
+        else:
+            self.watch(period)
+
+    def trip(
+        self, period: State | None, reason: OpenReason | str, now: float, error: BaseException | None
+    ) -> None:
+        """Open because a user's rule said so, unless the period it judged is over."""
+        if isinstance(period, Closed) and period is self.state:
+            self._open(reason, now, period.evidence(now, error), error)
+
+    def watch(self, period: Closed) -> None:
+        """Say which coming success needs more than a ticket: the rest cannot change a verdict."""
+        last = period.last()
+        judge_at = math.inf
+        if period.window is not None:
+            judge_at = period.window.reaches(max(self.config.minimum_calls, 1), last)
+        calm = not period.streak and not period.pending
+        timed = isinstance(period.window, TimeWindow)
+        period.judge_at = judge_at
+        period.edge = period.window.edge() if calm and timed and period.window else -math.inf
+        period.attention = int(min(judge_at, NEVER)) if calm and not timed else 0
+
+    def _sweep(self, now: float) -> None:
+        """Let calls that still run past the limit turn slow, and judge that."""
+        period = self.state
+        if isinstance(period, Closed) and period.slow is not None and period.slow.sweep(now):
+            self._judge_slow(period, now)
+
+    def _judge_slow(self, period: Closed, now: float) -> None:
+        evidence = period.evidence(now)
+        if reason := verdict(self.slow_rule, evidence):
+            self._open(reason, now, evidence, None)
+
+    # -- moves -------------------------------------------------------------
+
+    def lapse(self, now: float) -> None:
+        """Take the slots of probes that held them too long; each lapse acts at its own moment."""
+        state = self.state
+        if not isinstance(state, HalfOpen):
+            return
+        timeout = state.timeout(self.config)
+        for lease in list(state.active):
+            moment = lease.started + timeout
+            if moment > now:
+                break
+            del state.active[lease]
+            self._close_if_done(state, moment)
+
+    def _close_if_done(self, state: HalfOpen, now: float) -> None:
+        if state.successes >= self.config.probe_success_threshold and not state.active:
+            self.openings = 0
+            self._enter(Closed(self.config, now))
+
+    def _open(
+        self,
+        reason: OpenReason | str,
+        now: float,
+        evidence: Evidence,
+        error: BaseException | None,
+    ) -> None:
+        self.openings += 1
+        self.counts.openings += 1
+        pause = self._pause(now)
+        self._enter(Open(reason, now, pause, without_error(evidence), self.stamp()), error)
+
+    def _pause(self, now: float) -> float:
+        plan = self.config.open_duration
+        if isinstance(plan, Backoff):
+            if isinstance(self.state, Closed):
+                self.step = plan.cooled(self.step, now - self.state.since)
+            pause = plan.spread(plan.pause(self.step))
+            self.step = plan.grown(self.step)
+            return pause
+        return plan if isinstance(plan, float) else FALLBACK_DURATION
+
+    def _enter(self, new: State, error: BaseException | None = None) -> None:
+        """Make the move: the new state is whole before anybody can see it."""
+        old = self.state
+        names = NAMES[type(old)], NAMES[type(new)]
+        assert names in MOVES, names  # noqa: S101  # the table above is the whole truth
+        opened = new if isinstance(new, Open) else None
+        self.moves.append(Move(*names, opened, self.openings, error))
+        self.replace(new)
+
+    def replace(self, new: State) -> None:
+        """Put a new generation in place; successes of the old one are counted from here on."""
+        if isinstance(self.state, Closed):
+            self.counts.successes += self.state.retire()
+        self.state = new
+        if isinstance(new, Closed):
+            self.watch(new)

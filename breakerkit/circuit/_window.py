@@ -1,0 +1,195 @@
+"""Which of the last calls were marked (failed, or slow): over so many calls, or over so many seconds.
+
+Calls are numbered by tickets from an ``itertools.count`` that successes draw
+without a lock. Only marked calls are remembered one by one, so a window over
+100,000 calls costs a success no more than one over 10. All methods here are
+called under the guard's lock; ``last`` is the last ticket drawn.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from typing import NamedTuple, Protocol
+
+__all__ = ["CountWindow", "Tally", "TimeWindow", "Window"]
+
+#: Buckets of a time window, as in Hystrix and Polly; evidence goes a bucket at a time.
+BUCKETS = 10
+
+
+class Tally(NamedTuple):
+    """How many calls are in a window, and how many of them are marked."""
+
+    calls: int
+    marked: int
+
+
+EMPTY = Tally(0, 0)
+
+
+class Window(Protocol):
+    """What the machine needs of either kind of window."""
+
+    def mark(self, ticket: int, now: float) -> None:
+        """Remember that the call with this ticket was marked."""
+
+    def roll(self, last: int, now: float) -> None:
+        """Let go of what has left the window."""
+
+    def tally(self, last: int, now: float) -> Tally:
+        """Count what is in the window at ``now``, changing nothing."""
+
+    def reaches(self, minimum: int, last: int) -> float:
+        """Return the ticket at which ``minimum`` calls will be in the window, or infinity."""
+
+    def edge(self) -> float:
+        """Return the moment from which a call belongs to another bucket, or minus infinity."""
+
+    def resize(self, size: float, last: int, now: float) -> None:
+        """Take a new size, in calls or in seconds, and keep what fits."""
+
+
+class CountWindow:
+    """The last ``size`` calls: a marked call is inside while its ticket is above ``last - size``."""
+
+    __slots__ = ("_floor", "_marked", "size")
+
+    def __init__(self, size: int, last: int = 0) -> None:
+        self.size = size
+        self._floor = last
+        self._marked: deque[int] = deque()
+
+    def mark(self, ticket: int, now: float) -> None:
+        """Remember a marked call and let go of what it pushed out."""
+        del now
+        self._marked.append(ticket)
+        self.roll(ticket, 0.0)
+
+    def roll(self, last: int, now: float) -> None:
+        """Let go of marked calls that have left the window."""
+        del now
+        while self._marked and self._marked[0] <= self._start(last):
+            self._marked.popleft()
+
+    def tally(self, last: int, now: float) -> Tally:
+        """Count the window as it is after ticket ``last``."""
+        del now
+        start = self._start(last)
+        # Marked tickets are few near the left end, so this stops almost at once.
+        gone = 0
+        for ticket in self._marked:
+            if ticket > start:
+                break
+            gone += 1
+        return Tally(last - start, len(self._marked) - gone)
+
+    def reaches(self, minimum: int, last: int) -> float:
+        """Return the ticket that fills the window up to ``minimum``; infinity once it has."""
+        ticket = self._floor + minimum
+        return ticket if ticket > last else math.inf
+
+    def edge(self) -> float:
+        """Return minus infinity: time has no part in this window."""
+        return -math.inf
+
+    def resize(self, size: float, last: int, now: float) -> None:
+        """Change the size; smaller drops the oldest, larger keeps just what is there."""
+        del now
+        self._floor = self._start(last)
+        self.size = int(size)
+        self.roll(last, 0.0)
+
+    def _start(self, last: int) -> int:
+        return max(last - self.size, self._floor)
+
+
+class _Bucket(NamedTuple):
+    slot: int
+    calls: int
+    marked: int
+
+
+class TimeWindow:
+    """The calls of the last ``duration`` seconds, in `BUCKETS` buckets.
+
+    The present bucket does not count its calls: it remembers the ticket before
+    its first, so that a success in it draws a ticket and is done.
+    """
+
+    __slots__ = ("_before", "_closed", "_index", "_marked", "_width", "duration")
+
+    def __init__(self, duration: float, now: float, last: int = 0) -> None:
+        self.duration = duration
+        self._width = duration / BUCKETS
+        self._closed: deque[_Bucket] = deque()
+        self._index = self._of(now)
+        self._before = last
+        self._marked = 0
+
+    def mark(self, ticket: int, now: float) -> None:
+        """Remember a marked call in the bucket of ``now``."""
+        self.roll(ticket - 1, now)
+        self._marked += 1
+
+    def roll(self, last: int, now: float) -> None:
+        """Close the present bucket if ``now`` is past it, and let go of old ones."""
+        index = self._of(now)
+        if index < self._index - BUCKETS:
+            # The clock stepped back by more than the window: what is "the last
+            # ten seconds" of such a clock holds nothing that was seen.
+            self._forget(index, last)
+        if index <= self._index:
+            return  # this bucket still, or a reading that another thread overtook
+        self._closed.append(_Bucket(self._index, last - self._before, self._marked))
+        self._index, self._before, self._marked = index, last, 0
+        while self._closed and self._closed[0].slot <= index - BUCKETS:
+            self._closed.popleft()
+
+    def tally(self, last: int, now: float) -> Tally:
+        """Count the buckets that are inside the window at ``now``."""
+        oldest = self._of(now) - BUCKETS
+        present = _Bucket(self._index, last - self._before, self._marked)
+        inside = [bucket for bucket in (*self._closed, present) if bucket.slot > oldest]
+        return Tally(sum(b.calls for b in inside), sum(b.marked for b in inside))
+
+    def reaches(self, minimum: int, last: int) -> float:
+        """Return the ticket at which ``minimum`` calls are inside, should no bucket leave first."""
+        held = sum(bucket.calls for bucket in self._closed)
+        ticket = self._before + minimum - held
+        return ticket if ticket > last else math.inf
+
+    def edge(self) -> float:
+        """Return the moment the present bucket ends."""
+        return (self._index + 1) * self._width
+
+    def resize(self, size: float, last: int, now: float) -> None:
+        """Change the duration: each bucket goes, by its middle, into one of the new width."""
+        if size == self.duration:
+            return
+        held = [*self._closed, _Bucket(self._index, last - self._before, self._marked)]
+        middles = [(bucket.slot + 0.5) * self._width for bucket in held]
+        self.duration, self._width = size, size / BUCKETS
+        self._forget(self._of(now), last)
+        for middle, bucket in zip(middles, held, strict=True):
+            self._put(min(self._of(middle), self._index), bucket)
+
+    def _put(self, index: int, bucket: _Bucket) -> None:
+        """Add a bucket of other width, called from the oldest to the newest."""
+        if index == self._index:
+            self._before -= bucket.calls
+            self._marked += bucket.marked
+        elif self._closed and self._closed[-1].slot == index:
+            same = self._closed.pop()
+            self._closed.append(
+                _Bucket(index, same.calls + bucket.calls, same.marked + bucket.marked)
+            )
+        elif index > self._index - BUCKETS:
+            self._closed.append(_Bucket(index, bucket.calls, bucket.marked))
+
+    def _of(self, now: float) -> int:
+        return math.floor(now / self._width)
+
+    def _forget(self, index: int, last: int) -> None:
+        self._closed.clear()
+        self._index, self._before, self._marked = index, last, 0

@@ -1,0 +1,84 @@
+"""The command line: ``breakerkit demo`` plays a recorded outage, without and with a breaker.
+
+    _arguments  what the command line may say        _trace    what a recorded call is
+    _demo       the whole play                       _jtl      how JMeter writes it
+    _child      the demo's end of the service        _plan     what is played, how fast
+    _service    the HTTP service, its own process    _client   one HTTP client
+    _drive      threads that issue calls on time     _settings the recommended breaker
+    _display    plain lines    _live  with rich      _report   the table
+    _timeline   the picture    _lanes its lanes      _svg      shapes and text
+
+It uses breakerkit as any program would: its public names alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["main"]
+
+_FAILED, _WRONG_USE, _INTERRUPTED, _PIPE_CLOSED = 1, 2, 130, 141
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return its exit status.
+
+    Args:
+        arguments: what follows the program's name; by default that of this process.
+
+    Returns:
+        0; 1 if something failed on the way; 2 for wrong arguments or a trace that
+        is none; 130 after Ctrl-C; 141 if whoever read the output has gone.
+    """
+    try:
+        return _run(sys.argv[1:] if arguments is None else arguments)
+    except KeyboardInterrupt:
+        _complain("breakerkit: stopped")
+        return _INTERRUPTED
+    except BrokenPipeError:
+        _forget_output()
+        return _PIPE_CLOSED
+    except OSError as error:
+        _complain(f"breakerkit: error: {error}")
+        _forget_output()
+        return _FAILED
+
+
+def _run(arguments: Sequence[str]) -> int:
+    # Here, so that Ctrl-C while these load is met like any other.
+    from breakerkit.cli._arguments import UsageError, parse_arguments
+    from breakerkit.cli._child import ServiceDied
+    from breakerkit.cli._demo import play
+    from breakerkit.cli._jtl import TraceError
+
+    try:
+        play(parse_arguments(arguments), sys.stdout)
+    except UsageError as error:
+        _complain(str(error))
+        return _WRONG_USE
+    except TraceError as error:
+        _complain(f"breakerkit demo: error: argument --trace: {error}")
+        return _WRONG_USE
+    except ServiceDied as error:
+        _complain(f"breakerkit demo: error: {error}")
+        return _FAILED
+    return 0
+
+
+def _complain(line: str) -> None:
+    with contextlib.suppress(OSError):  # nobody listens there either
+        sys.stderr.write(f"{line}\n")
+
+
+def _forget_output() -> None:
+    # What is still buffered would fail again, loudly, when the interpreter ends.
+    with contextlib.suppress(OSError, ValueError):  # a stream that is no file
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)

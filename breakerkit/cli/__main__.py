@@ -1,0 +1,7 @@
+"""``python -m breakerkit.cli``: the same as the command ``breakerkit``."""
+
+import sys
+
+from breakerkit.cli import main
+
+sys.exit(main())

@@ -1,0 +1,112 @@
+"""The demo's end of the service process: start it, set it going, end it."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+from typing import IO, TYPE_CHECKING, Protocol, Self, TypeAlias, cast
+
+from breakerkit.cli import _service
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from breakerkit.cli._plan import Plan
+
+__all__ = ["ServiceDied", "ServiceLike", "ServiceProcess", "script_of"]
+
+_Pipes: TypeAlias = tuple[IO[str], IO[str]]
+
+
+class ServiceDied(Exception):
+    """Say that the service process has ended while it was needed."""
+
+
+class ServiceLike(Protocol):
+    """What the demo needs of a service."""
+
+    port: int
+
+    def go(self) -> None:
+        """Start the recording from its beginning."""
+        ...
+
+    def check(self) -> None:
+        """Raise `ServiceDied` if it is no longer there."""
+        ...
+
+
+def script_of(plan: Plan) -> _service.Script:
+    """Return what the service is to play, in seconds of real time."""
+    speed = plan.speed
+    return _service.Script(
+        [_service.Reply(call.elapsed / speed, call.answer.value, call.status) for call in plan.calls],
+        [(silence.began / speed, silence.ended / speed) for silence in plan.silences],
+    )
+
+
+class ServiceProcess:
+    """A service in a process of its own, for the length of a ``with`` block."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.port = 0
+        self._script = script_of(plan)
+        self._process: subprocess.Popen[str]
+
+    def __enter__(self) -> Self:
+        # By path and with -P: it needs nothing but the standard library, and must
+        # not depend on how or from where breakerkit was imported. In a session of
+        # its own, Ctrl-C reaches this process alone, which then ends the service.
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", _service.__file__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            self.port = int(self._ask(self._script.dumps()).removeprefix("ready "))
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._end()
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self._process.pid
+
+    def go(self) -> None:
+        """Start the recording from its beginning; on return it has begun."""
+        self._ask("go")
+
+    def check(self) -> None:
+        """Raise `ServiceDied` if the process has ended."""
+        status = self._process.poll()
+        if status is not None:
+            raise ServiceDied(f"the demo's HTTP service has ended by itself (status {status})")
+
+    def _ask(self, line: str) -> str:
+        stdin, stdout = cast("_Pipes", (self._process.stdin, self._process.stdout))
+        with contextlib.suppress(BrokenPipeError):  # no answer follows, which says enough
+            stdin.write(f"{line}\n")
+            stdin.flush()
+        answer = stdout.readline()
+        if not answer:
+            self._process.wait()
+            self.check()
+        return answer
+
+    def _end(self) -> None:
+        self._process.kill()
+        with contextlib.suppress(BrokenPipeError), self._process:
+            pass  # leaving it closes the pipes and waits for the end

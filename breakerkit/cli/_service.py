@@ -1,0 +1,218 @@
+"""The service of the demo, a process of its own: it answers each call as that call was answered when it was recorded.
+
+It knows neither breakerkit nor the recording's format. Its plan is the first
+line of standard input, as JSON; each further line ``go`` starts the recording
+anew. It ends when standard input does, so it cannot outlive the demo, however
+that ends.
+
+A request names the recorded call by its number: ``GET /call/17``. A time in
+which the service did not listen is the real thing: the listening socket is
+closed, and the kernel refuses whoever comes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import socket
+import struct
+import sys
+import threading
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+__all__ = ["Script", "main", "serve"]
+
+_HOST = "127.0.0.1"
+_BACKLOG = 512
+_RESET_ON_CLOSE = struct.pack("ii", 1, 0)  # SO_LINGER with no time: close sends RST
+_NO_BODY = (204, 304)
+
+
+class Reply(NamedTuple):
+    """How to answer one call: after ``delay`` seconds, in this way, with this status."""
+
+    delay: float
+    manner: str
+    status: int
+
+
+class Script(NamedTuple):
+    """What the service plays: a reply per call, and when it does not listen (seconds)."""
+
+    replies: list[Reply]
+    silences: list[tuple[float, float]]
+
+    def dumps(self) -> str:
+        """Return it as one line of JSON."""
+        return json.dumps(self)
+
+    @classmethod
+    def loads(cls, line: str) -> Script:
+        """Read what `dumps` wrote."""
+        replies, silences = json.loads(line)
+        return cls([Reply(*reply) for reply in replies], [(start, end) for start, end in silences])
+
+
+class Service:
+    """A listening socket that opens and closes by the script, and its connections."""
+
+    def __init__(self, script: Script) -> None:
+        self.replies = script.replies
+        self.idle: set[Connection] = set()
+        self._silences = script.silences
+        self._loop = asyncio.get_running_loop()
+        self._timers: list[asyncio.TimerHandle] = []
+        self._server: asyncio.Server | None = None
+        self._socket = _bound(0)
+        self.port: int = self._socket.getsockname()[1]
+
+    async def listen(self) -> None:
+        """Begin to accept connections."""
+        if self._server is None:
+            self._server = await self._loop.create_server(
+                lambda: Connection(self), sock=self._socket, backlog=_BACKLOG
+            )
+
+    def fall_silent(self) -> None:
+        """Stop listening, and hang up on whoever waits for nothing."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+            # Bound but not listening: connections are refused, and nobody else,
+            # a client's own end included, can be given this port meanwhile.
+            self._socket = _bound(self.port)
+        for connection in tuple(self.idle):
+            connection.hang_up()
+
+    async def restart(self) -> None:
+        """Begin the script anew, from this moment on."""
+        for timer in self._timers:
+            timer.cancel()
+        await self.listen()
+        now = self._loop.time()
+        for start, end in self._silences:
+            self._timers.append(self._loop.call_at(now + start, self.fall_silent))
+            self._timers.append(self._loop.call_at(now + end, self._listen_again))
+
+    def _listen_again(self) -> None:
+        self._listening = self._loop.create_task(self.listen())
+
+    def close(self) -> None:
+        """Stop everything."""
+        for timer in self._timers:
+            timer.cancel()
+        self.fall_silent()
+        self._socket.close()
+
+
+class Connection(asyncio.Protocol):
+    """One client's connection, kept open from call to call."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._received = b""
+        self._transport: asyncio.Transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Wait for the first request."""
+        self._transport = cast("asyncio.Transport", transport)  # create_server makes no other
+        self._service.idle.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection; ``exc`` says why it broke, which is of no interest."""
+        self._service.idle.discard(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Answer a request, once its last header has come, when its time is up."""
+        self._received += data
+        if b"\r\n\r\n" not in self._received:
+            return
+        reply = self._reply(self._received)
+        self._received = b""
+        self._service.idle.discard(self)
+        asyncio.get_running_loop().call_later(reply.delay, self._answer, reply)
+
+    def _reply(self, request: bytes) -> Reply:
+        number = request.split(b" ", 2)[1].rpartition(b"/")[2]
+        replies = self._service.replies
+        if number.isdigit() and int(number) < len(replies):
+            return replies[int(number)]
+        return Reply(0.0, "caller error", 404)
+
+    def _answer(self, reply: Reply) -> None:
+        if reply.manner in {"refused", "reset"}:
+            self._reset()
+        elif reply.manner == "empty":
+            self._transport.close()
+        else:
+            self._transport.write(_response(reply))
+            self._service.idle.add(self)
+
+    def _reset(self) -> None:
+        sock: socket.socket | None = self._transport.get_extra_info("socket")
+        if sock is not None and not self._transport.is_closing():
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+        self._transport.abort()
+
+    def hang_up(self) -> None:
+        """Close an idle connection."""
+        self._transport.close()
+
+
+def _bound(port: int) -> socket.socket:
+    bound = socket.socket()
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    bound.bind((_HOST, port))
+    return bound
+
+
+def _response(reply: Reply) -> bytes:
+    status = max(reply.status, 200)  # 1xx is never the last word
+    length = "" if status in _NO_BODY else "Content-Length: 0\r\n"
+    return f"HTTP/1.1 {status} Recorded\r\nX-Answer: {reply.manner}\r\n{length}\r\n".encode()
+
+
+async def _serve(commands: Iterator[str], say: Callable[[str], None]) -> None:
+    loop = asyncio.get_running_loop()
+    script = next(commands, None)
+    if script is None:
+        return  # the parent went before it said anything
+    service = Service(Script.loads(script))
+    lines: asyncio.Queue[str | None] = asyncio.Queue()
+
+    def listen_to_parent() -> None:
+        for line in commands:
+            loop.call_soon_threadsafe(lines.put_nowait, line)
+        loop.call_soon_threadsafe(lines.put_nowait, None)
+
+    threading.Thread(target=listen_to_parent, daemon=True).start()
+    await service.listen()
+    say(f"ready {service.port}")
+    while await lines.get() is not None:
+        await service.restart()
+        say("gone")
+    service.close()
+
+
+def serve(commands: Iterable[str], say: Callable[[str], None]) -> None:
+    """Serve until the commands end: a script first, then any number of ``go``."""
+    asyncio.run(_serve(iter(commands), say))
+
+
+def _say(line: str) -> None:
+    with contextlib.suppress(OSError):  # the parent has gone; standard input says so too
+        os.write(sys.stdout.fileno(), f"{line}\n".encode())
+
+
+def main() -> None:
+    """Serve whoever holds the other end of standard input and output."""
+    serve(sys.stdin, _say)
+
+
+if __name__ == "__main__":
+    main()
