@@ -7,7 +7,7 @@ import importlib.util
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from benchmarks import growth, report
 from benchmarks.harness import ENOUGH_ROUNDS, Subject, run
@@ -21,16 +21,27 @@ if TYPE_CHECKING:
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 #: Those that grow and are measured in the rounds, and those that have a way of their own.
-GROWING: dict[str, Callable[[], list[Subject]]] = {
-    "windows": growth.window_subjects,
-    "keys": growth.key_subjects,
-    "threads": growth.thread_subjects,
+GROWING: dict[str, Callable[[Effort], list[Subject]]] = {
+    "windows": lambda _effort: growth.window_subjects(),
+    "keys": lambda effort: growth.key_subjects(effort.keys),
+    "threads": lambda _effort: growth.thread_subjects(),
 }
 APART = ("memory", "import")
 EVERYTHING = (*GROUPS, *GROWING, *APART)
 
-ROUNDS, BATCH_NS = 21, 20_000_000
-QUICK_ROUNDS, QUICK_BATCH_NS = 3, 2_000_000
+
+class Effort(NamedTuple):
+    """How much work a run is; one batch lasts ``batch_ns`` nanoseconds."""
+
+    rounds: int
+    batch_ns: int
+    keys: tuple[int, ...]
+    breakers: int
+    imports: int
+
+
+FULL = Effort(21, 20_000_000, growth.KEYS, growth.BREAKERS, 11)
+QUICK = Effort(3, 2_000_000, growth.KEYS[:-1], 1_000, 3)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -50,7 +61,7 @@ def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         "--quick", action="store_true", help="few and short rounds, to see that it runs"
     )
     parser.add_argument(
-        "--rounds", type=_at_least_one, metavar="N", help=f"rounds (default {ROUNDS})"
+        "--rounds", type=_at_least_one, metavar="N", help=f"rounds (default {FULL.rounds})"
     )
     parser.add_argument(
         "--only",
@@ -64,7 +75,8 @@ def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         "--write", action="store_true", help="write the table and the chart of the docs"
     )
     chosen = parser.parse_args(arguments)
-    chosen.rounds = chosen.rounds or (QUICK_ROUNDS if chosen.quick else ROUNDS)
+    chosen.effort = QUICK if chosen.quick else FULL
+    chosen.rounds = chosen.rounds or chosen.effort.rounds
     if chosen.write:
         _check_write(parser, chosen)
     return chosen
@@ -95,7 +107,7 @@ def _writable(text: str) -> Path:
     return path
 
 
-def subjects_of(wanted: Sequence[str], result: Result) -> list[Subject]:
+def subjects_of(wanted: Sequence[str], effort: Effort, result: Result) -> list[Subject]:
     """Make every subject of the wanted groups, and note each peer's version."""
     groups = [key for key in GROUPS if key in wanted]
     made = [subject for key in groups for subject in (*references(key), ours(key))]
@@ -104,7 +116,7 @@ def subjects_of(wanted: Sequence[str], result: Result) -> list[Subject]:
         made += theirs
     for key, make in GROWING.items():
         if key in wanted:
-            made += make()
+            made += make(effort)
     return [*made, loop_cost()] if made else []
 
 
@@ -112,19 +124,25 @@ def measure(chosen: argparse.Namespace) -> Result:
     """Do what the command line asks for, and show how far it is."""
     wanted = chosen.only or EVERYTHING
     result = Result(report.machine_line(), chosen.rounds)
-    progress("making the subjects", 0, 1)
-    subjects = subjects_of(wanted, result)
-    if subjects:
-        batch = QUICK_BATCH_NS if chosen.quick else BATCH_NS
-        result.samples = run(subjects, rounds=chosen.rounds, batch_ns=batch, progress=progress)
+    _rounds(wanted, chosen, result)
     if "memory" in wanted:
         progress("memory", 0, 1)
-        result.memory = growth.memory()
+        result.memory = growth.memory(chosen.effort.breakers)
     if "import" in wanted:
         progress("import", 0, 1)
-        result.imports = growth.import_time(3 if chosen.quick else 11)
+        result.imports = growth.import_time(chosen.effort.imports)
     progress("", 1, 1)
     return result
+
+
+def _rounds(wanted: Sequence[str], chosen: argparse.Namespace, result: Result) -> None:
+    """Run what is measured in rounds; its subjects, which hold much memory, end with it."""
+    progress("making the subjects", 0, 1)
+    subjects = subjects_of(wanted, chosen.effort, result)
+    if subjects:
+        result.samples = run(
+            subjects, rounds=chosen.rounds, batch_ns=chosen.effort.batch_ns, progress=progress
+        )
 
 
 def progress(stage: str, done: int, total: int) -> None:

@@ -28,7 +28,7 @@ from benchmarks.shapes import Unavailable, fresh, function_loop, work, work_or_f
 from benchmarks.subjects import CLOSURE, OURS, closure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 WINDOWS = (10, 100, 1_000, 10_000, 100_000)
 KEYS = (1, 10, 100, 1_000, 10_000, 100_000)
@@ -83,9 +83,9 @@ def _sow(call: Callable[[int], object], failures: int) -> None:
             call(1)
 
 
-def key_subjects() -> list[Subject]:
+def key_subjects(sizes: Sequence[int] = KEYS) -> list[Subject]:
     """Return, for each number of keys, the keyed family and a plain dictionary beside it."""
-    return [made for size in KEYS for made in _keyed(size)]
+    return [made for size in sizes for made in _keyed(size)]
 
 
 def _keyed(size: int) -> list[Subject]:
@@ -95,8 +95,8 @@ def _keyed(size: int) -> list[Subject]:
     guard = breakerkit.breaker(
         "benchmark-keys", registry=breakerkit.Registry(), key=_itself, max_keys=2 * max(KEYS)
     )
-    table = {key: closure(fresh(work)) for key in keys}
-    ours = guard(fresh(work))
+    function = fresh(work)
+    table, ours = {key: closure(function) for key in keys}, guard(function)
     for key in keys:
         ours(key)
     return [

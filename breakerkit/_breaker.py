@@ -14,7 +14,6 @@ from breakerkit._shell._shapes import Shape, shape_of
 from breakerkit.cancel import CancelSignal
 from breakerkit.circuit import _control as control
 from breakerkit.circuit.config import BreakerConfig
-from breakerkit.circuit.guard import Guard
 from breakerkit.events import Mode, State
 
 if TYPE_CHECKING:
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from breakerkit._typing import Guarded
     from breakerkit.circuit._switches import ModeHandle
     from breakerkit.circuit._view import Snapshot
+    from breakerkit.circuit.guard import Guard
 
 __all__ = ["CircuitBreaker"]
 
@@ -54,7 +54,7 @@ class CircuitBreaker:
     @overload
     def __call__(self, target: classmethod[T, P, R], /) -> classmethod[T, P, R]: ...
     @overload
-    def __call__(self, target: staticmethod[P, R], /) -> staticmethod[P, R]: ...
+    def __call__(self, target: staticmethod[P, R], /) -> staticmethod[P, R]: ...  # type: ignore[overload-overlap]  # a static method is callable too; the first match is meant
     @overload
     def __call__(self, target: Callable[P, R], /) -> Guarded[P, R]: ...
     def __call__(self, target: Any, /) -> Any:
@@ -152,9 +152,7 @@ class CircuitBreaker:
         control.reset(self._guard)
         return self
 
-    def reconfigure(
-        self, config: BreakerConfig | None = None, /, **changes: Any
-    ) -> BreakerConfig:
+    def reconfigure(self, config: BreakerConfig | None = None, /, **changes: Any) -> BreakerConfig:
         """Swap the settings at once; state and evidence stay, nothing is judged yet.
 
         Args:
@@ -273,5 +271,3 @@ def qualified(target: Any) -> str:
     if not isinstance(getattr(target, "__qualname__", None), str):
         target = type(target)
     return f"{target.__module__}.{target.__qualname__}"
-
-

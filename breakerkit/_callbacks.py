@@ -33,7 +33,7 @@ def is_coroutine_function(function: Any) -> bool:
         return True
     if isinstance(function, type | types.FunctionType | types.MethodType):
         return False
-    return inspect.iscoroutinefunction(getattr(type(function), "__call__", None))
+    return inspect.iscoroutinefunction(getattr(type(function), "__call__", None))  # noqa: B004  # the method itself is wanted
 
 
 @attrs.frozen

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, Unpack, overload
 
 from breakerkit import _fields as fields
-from breakerkit._breaker import CircuitBreaker
 from breakerkit._making import Making
 from breakerkit._methods import public_methods
 from breakerkit._registry import Registry, registry
@@ -15,6 +13,9 @@ from breakerkit._shell._objects import PerInstance
 from breakerkit.errors import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable
+
+    from breakerkit._breaker import CircuitBreaker
     from breakerkit._keyed import KeyedBreakers
     from breakerkit._typing import Guarded, Settings
     from breakerkit.circuit.config import BreakerConfig
@@ -30,7 +31,7 @@ T = TypeVar("T")
 @overload
 def breaker(target: classmethod[T, P, R], /) -> classmethod[T, P, R]: ...
 @overload
-def breaker(target: staticmethod[P, R], /) -> staticmethod[P, R]: ...
+def breaker(target: staticmethod[P, R], /) -> staticmethod[P, R]: ...  # type: ignore[overload-overlap]  # a static method is callable too; the first match is meant
 @overload
 def breaker(target: Callable[P, R], /) -> Guarded[P, R]: ...
 @overload
@@ -137,7 +138,9 @@ def breaker_methods(
         if not isinstance(kind, type):
             raise TypeError(f"{fields.show(kind)}: breaker_methods decorates a class")
         if scope == "instance" and not kind.__weakrefoffset__:
-            raise TypeError(f"{kind.__qualname__}: add '__weakref__' to __slots__ for scope='instance'")
+            raise TypeError(
+                f"{kind.__qualname__}: add '__weakref__' to __slots__ for scope='instance'"
+            )
         for method, value in public_methods(kind, _names(include), _names(exclude) or ()).items():
             setattr(kind, method, _guarded(making, kind, name, method, value, scope))
         return kind

@@ -13,9 +13,10 @@ import attrs
 from breakerkit.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
 T = TypeVar("T")
+HUNDRED = 100
 
 
 class Fault:
@@ -72,7 +73,9 @@ def build(kind: type[T], settings: Mapping[str, Any]) -> T:
     unknown = [name for name in settings if name not in known]
     if not unknown:
         return kind(**settings)
-    texts = [f"{name}={show(settings[name])}: no such setting{near(name, known)}" for name in unknown]
+    texts = [
+        f"{name}={show(settings[name])}: no such setting{near(name, known)}" for name in unknown
+    ]
     try:
         kind(**{name: value for name, value in settings.items() if name in known})
     except ConfigError as error:
@@ -88,9 +91,7 @@ def near(name: str, known: Iterable[str]) -> str:
 
 def is_number(value: object) -> bool:
     """Tell whether ``value`` is an ``int`` or ``float`` that is neither a ``bool`` nor nan or infinite."""
-    return (
-        isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    )
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def to_seconds(value: float | timedelta) -> float:
@@ -127,11 +128,13 @@ def to_optional_count(value: int | None) -> int | None:
     if value is None:
         return None
     result = to_positive(value)
-    return result if sound(result) else fault(value, "must be an int of at least 1, or None for off")  # type: ignore[no-any-return]  # a Fault
+    return (
+        result if sound(result) else fault(value, "must be an int of at least 1, or None for off")
+    )
 
 
 def to_percent(value: float) -> float:
     """Return a percentage from 1 to 100 inclusive; a half is 50, not 0.5."""
-    if is_number(value) and 1 <= value <= 100:
+    if is_number(value) and 1 <= value <= HUNDRED:
         return float(value)
     return fault(value, "must be a percentage from 1 to 100 (a half is 50)")  # type: ignore[no-any-return]  # a Fault

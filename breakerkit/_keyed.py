@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from breakerkit._breaker import UNNAMED, CircuitBreaker, qualified
@@ -15,6 +14,8 @@ from breakerkit._shell._objects import check_callable, guard_callable
 from breakerkit.circuit import _control as control
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
     from breakerkit._typing import GuardedByKey
     from breakerkit.circuit._view import Snapshot
     from breakerkit.circuit.config import BreakerConfig
@@ -58,7 +59,7 @@ class KeyedBreakers:
     @overload
     def __call__(self, target: classmethod[T, P, R], /) -> classmethod[T, P, R]: ...
     @overload
-    def __call__(self, target: staticmethod[P, R], /) -> staticmethod[P, R]: ...
+    def __call__(self, target: staticmethod[P, R], /) -> staticmethod[P, R]: ...  # type: ignore[overload-overlap]  # a static method is callable too; the first match is meant
     @overload
     def __call__(self, target: Callable[P, R], /) -> GuardedByKey[P, R]: ...
     def __call__(self, target: Any, /) -> Any:
@@ -80,7 +81,7 @@ class KeyedBreakers:
 
         def find(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Guard:
             own = args[1:] if args and takes_self(args[0]) else args
-            return self.get(self.key(*own, **kwargs))._guard  # noqa: SLF001  # one house
+            return self.get(self.key(*own, **kwargs))._guard
 
         return guard_callable(target, self, find=find)
 
@@ -130,7 +131,7 @@ class KeyedBreakers:
 
 
 def _standing(one: CircuitBreaker) -> control.Standing:
-    return control.standing(one._guard)  # noqa: SLF001  # one house
+    return control.standing(one._guard)
 
 
 def _hashable(key: object) -> bool:

@@ -33,7 +33,9 @@ class Making:
         if config is not None and not isinstance(config, BreakerConfig):
             raise ConfigError(f"config={fields.show(config)}: must be a BreakerConfig")
         if clock is not None and not isinstance(clock, Clock):
-            raise ConfigError(f"clock={fields.show(clock)}: must be an object with now() in seconds")
+            raise ConfigError(
+                f"clock={fields.show(clock)}: must be an object with now() in seconds"
+            )
         if into is not None and not isinstance(into, Registry):
             raise ConfigError(f"registry={fields.show(into)}: must be a Registry")
         # Whether settings were given: with none, a name fetches what exists.
@@ -82,7 +84,7 @@ class Making:
     def _conflict(self, found: Any) -> str | None:
         if not isinstance(found, CircuitBreaker):
             return f"it is a {type(found).__name__}"
-        clock = found._guard.clock  # noqa: SLF001  # one house
+        clock = found._guard.clock
         if self._clock is not None and clock is not self._clock:
             return f"it lives on the clock {clock!r}, asked was {self._clock!r}"
         return self._other_config(found.config)

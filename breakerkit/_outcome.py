@@ -145,4 +145,6 @@ def to_value_filter(value: ValueFilter | None) -> ValueFilter | None:
     """Return a predicate on a returned value, or ``None`` for off."""
     if value is None or (callable(value) and not isinstance(value, type)):
         return value
-    return fields.fault(value, "must be a predicate that is called with the returned value, or None")  # type: ignore[no-any-return]  # a Fault
+    return fields.fault(  # type: ignore[no-any-return]  # a Fault
+        value, "must be a predicate that is called with the returned value, or None"
+    )

@@ -44,9 +44,7 @@ class Registry:
         try:
             return self._policies[name]
         except (KeyError, TypeError):
-            raise KeyError(
-                f"no policy is named {show(name)}{near(name, self.names())}"
-            ) from None
+            raise KeyError(f"no policy is named {show(name)}{near(name, self.names())}") from None
 
     def names(self) -> list[str]:
         """Return all names, sorted."""
@@ -58,7 +56,7 @@ class Registry:
         for name in self.names():
             policy = self._policies.get(name)
             if policy is not None:
-                found.update(policy._snapshots())  # noqa: SLF001  # a registry and its policies are one
+                found.update(policy._snapshots())
         return found
 
     def subscribe(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from datetime import timedelta
     from typing import TypeAlias, TypedDict
 
@@ -37,13 +36,16 @@ class Guarded(Protocol[P, R_co]):
     @property
     def breaker(self) -> CircuitBreaker:
         """The breaker in front of it."""
+        ...
 
     @property
     def __wrapped__(self) -> Callable[P, R_co]:
         """The bare function."""
+        ...
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """Call it through the breaker."""
+        ...
 
     @overload
     def __get__(self, instance: None, owner: type[Any] | None = None, /) -> Guarded[P, R_co]: ...
@@ -67,16 +69,21 @@ class GuardedByKey(Protocol[P, R_co]):
     @property
     def breaker(self) -> KeyedBreakers:
         """The family of breakers in front of it."""
+        ...
 
     @property
     def __wrapped__(self) -> Callable[P, R_co]:
         """The bare function."""
+        ...
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """Call it through the breaker of its key."""
+        ...
 
     @overload
-    def __get__(self, instance: None, owner: type[Any] | None = None, /) -> GuardedByKey[P, R_co]: ...
+    def __get__(
+        self, instance: None, owner: type[Any] | None = None, /
+    ) -> GuardedByKey[P, R_co]: ...
     @overload
     def __get__(
         self: GuardedByKey[Concatenate[Any, Q], R],

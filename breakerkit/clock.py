@@ -28,12 +28,8 @@ class SystemClock:
     function costs and the test plugin can put another source in its place.
     """
 
-    __slots__ = ("now",)
-
-    now: Callable[[], float]
-
     def __init__(self) -> None:
-        self.now = time.monotonic
+        self.now: Callable[[], float] = time.monotonic
 
     def __repr__(self) -> str:
         return "SystemClock()"

@@ -30,9 +30,7 @@ def guarded_by(owner: Any, function: Any) -> bool:
     return False
 
 
-def run_call(
-    gate: Any, owner: Any, function: Callable[..., Any], args: Any, kwargs: Any
-) -> Any:
+def run_call(gate: Any, owner: Any, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """Run one call of any callable; what ``owner`` guards already is just called.
 
     Raises:
@@ -40,9 +38,7 @@ def run_call(
             before admission.
     """
     if not callable(function):
-        raise TypeError(
-            f"operation={show(function)}: must be callable; a text is never evaluated"
-        )
+        raise TypeError(f"operation={show(function)}: must be callable; a text is never evaluated")
     if guarded_by(owner, function):
         return function(*args, **kwargs)
     if surely_plain(function):

@@ -8,6 +8,7 @@ from typing import Any
 
 import wrapt
 
+from breakerkit._log import fault_in
 from breakerkit._shell._gate import Carried, Gate
 from breakerkit._shell._runs import MAKERS, coroutine_function
 from breakerkit._shell._shapes import Shape
@@ -55,7 +56,12 @@ def _watch(gate: Gate, entry: Any, future: Any) -> Any:
         elif (ticket := next(entry.ticks)) >= entry.attention:
             gate.succeeded(entry, ticket, ended.result())
 
-    done(future) if future.done() else future.add_done_callback(done)
+    try:
+        done(future) if future.done() else future.add_done_callback(done)
+    except Exception as odd:
+        # Something with a method of that name and other manners: it is the
+        # caller's all the same, and its end stays unknown.
+        fault_in("future returned through", "breaker", odd)
     return future
 
 
@@ -63,12 +69,12 @@ def _error_of(future: Any) -> BaseException | None:
     if future.cancelled():
         try:
             future.result()
-        except BaseException as error:  # noqa: BLE001  # the cancellation, as its own type
+        except BaseException as error:  # the cancellation, as its own type
             return error
     return future.exception()  # type: ignore[no-any-return]  # any future's
 
 
-class GuardedAwaitable(wrapt.ObjectProxy):
+class GuardedAwaitable(wrapt.ObjectProxy[Any]):
     """An awaitable object that settles its entry when it has been awaited or entered.
 
     It is seen as what it stands for: a client's request object, say, that can
@@ -87,7 +93,7 @@ class GuardedAwaitable(wrapt.ObjectProxy):
     async def __aenter__(self) -> Any:
         return await self._self_await(self.__wrapped__.__aenter__)
 
-    async def __aexit__(self, *details: Any) -> Any:
+    async def __aexit__(self, *details: object) -> Any:
         return await self.__wrapped__.__aexit__(*details)
 
     # The coroutine protocol, for a loop that drives it as a task.

@@ -21,6 +21,7 @@ class Entry(Protocol):
     @property
     def attention(self) -> int:
         """The first ticket the gate wants to hear about."""
+        ...
 
 
 class Gate(Protocol):
@@ -33,9 +34,7 @@ class Gate(Protocol):
     def admit(self, later: Later | None = None) -> Any:
         """Let a call in, or raise a `CallRejectedError`."""
 
-    def succeeded(
-        self, entry: Any, ticket: int, value: object, later: Later | None = None
-    ) -> None:
+    def succeeded(self, entry: Any, ticket: int, value: object, later: Later | None = None) -> None:
         """Hear a returned value."""
 
     def failed(self, entry: Any, error: BaseException, later: Later | None = None) -> None:

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from breakerkit._shell._runs import Find
 
 
-def guard_callable(target: Any, owner: Any, *, gate: Gate | None = None, find: Find | None = None) -> Any:
+def guard_callable(
+    target: Any, owner: Any, *, gate: Gate | None = None, find: Find | None = None
+) -> Any:
     """Return ``target`` behind a gate, looking just as before, with ``.breaker`` leading to ``owner``.
 
     What is a plain function becomes a real function: it binds, pickles and
@@ -56,7 +58,7 @@ def check_callable(target: Any) -> None:
         )
 
 
-class GuardedObject(wrapt.ObjectProxy):
+class GuardedObject(wrapt.ObjectProxy[Any]):
     """A callable object behind a gate; in all else it is the object itself."""
 
     def __init__(self, wrapped: Any, call: Callable[..., Any], owner: Any) -> None:
@@ -88,7 +90,7 @@ def _again(owner: Any, wrapped: Any) -> Any:
     return owner(wrapped)
 
 
-class PerInstance(wrapt.ObjectProxy):
+class PerInstance(wrapt.ObjectProxy[Any]):
     """A method whose breaker belongs to the instance and goes when the instance goes.
 
     Instances are told apart by identity, so they need be neither hashable nor

@@ -25,9 +25,7 @@ class Shape(enum.Enum):
 _ASYNC_GENERATOR = inspect.CO_ASYNC_GENERATOR
 _GENERATOR = inspect.CO_GENERATOR
 _ITERABLE_COROUTINE = inspect.CO_ITERABLE_COROUTINE
-_NOT_PLAIN = (
-    inspect.CO_COROUTINE | _GENERATOR | _ASYNC_GENERATOR | _ITERABLE_COROUTINE
-)
+_NOT_PLAIN = inspect.CO_COROUTINE | _GENERATOR | _ASYNC_GENERATOR | _ITERABLE_COROUTINE
 
 # Both factories give every function they make one code object: that tells their work.
 _CONTEXT_MANAGERS = frozenset(
@@ -55,7 +53,7 @@ def shape_of(function: Any) -> Shape:
     if inspect.iscoroutinefunction(target):
         return Shape.COROUTINE
     if not isinstance(target, types.FunctionType):
-        call = getattr(type(target), "__call__", None)
+        call = getattr(type(target), "__call__", None)  # noqa: B004  # the method itself is wanted
         target = call if isinstance(call, types.FunctionType) else target
     return _by_code(target)
 
@@ -76,11 +74,21 @@ def surely_plain(function: Any) -> bool:
     return type(function) is types.FunctionType and not function.__code__.co_flags & _NOT_PLAIN
 
 
-@functools.lru_cache(maxsize=512)
 def runs_later(kind: type) -> bool:
     """Tell whether a returned value of this type stands for work that is yet to run."""
+    try:
+        return _known(kind)
+    except TypeError:  # a metaclass may make classes unhashable
+        return _look(kind)
+
+
+def _look(kind: Any) -> bool:
     return (
-        kind in (types.GeneratorType, types.AsyncGeneratorType)
+        kind is types.GeneratorType
+        or kind is types.AsyncGeneratorType
         or hasattr(kind, "__await__")
         or hasattr(kind, "add_done_callback")
     )
+
+
+_known = functools.lru_cache(maxsize=512)(_look)

@@ -15,8 +15,12 @@ if TYPE_CHECKING:
 __all__ = ["Backoff", "backoff"]
 
 
+#: Growth per opening beyond this is a slip of the keyboard.
+STEEPEST = 1000
+
+
 def _to_factor(value: float) -> float:
-    if fields.is_number(value) and 1 <= value <= 1000:
+    if fields.is_number(value) and 1 <= value <= STEEPEST:
         return float(value)
     return fields.fault(value, "must be a number from 1 to 1000")  # type: ignore[no-any-return]  # a Fault
 

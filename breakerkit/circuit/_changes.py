@@ -26,8 +26,7 @@ def renew(machine: Machine) -> None:
     state = machine.state
     if isinstance(state, Closed):
         machine.counts.successes += state.retire()
-        machine.state = successor = state.successor()
-        machine.watch(successor)
+        machine.state = state.successor()
     elif isinstance(state, HalfOpen):
         machine.state = state.successor()
 
@@ -46,7 +45,6 @@ def reconfigure(machine: Machine, config: BreakerConfig, now: float) -> None:
     if isinstance(machine.state, Closed):
         _refit(machine.state, old, config, now)
         machine.state.pending = True
-        machine.watch(machine.state)
 
 
 def _refit(period: Closed, old: BreakerConfig, new: BreakerConfig, now: float) -> None:

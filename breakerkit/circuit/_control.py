@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from breakerkit.circuit.config import BreakerConfig
     from breakerkit.circuit.guard import Guard
 
+
 def state(guard: Guard) -> State:
     """Return the state as it reads now."""
     now = guard.clock.now()
@@ -34,10 +35,19 @@ def state(guard: Guard) -> State:
 def snapshot(guard: Guard) -> Snapshot:
     """Return all numbers as they belong together now."""
     now = guard.clock.now()
+    if guard.dropped:
+        settle_dropped(guard, now)
     with guard.lock:
-        guard.settle_dropped(now)
         mode = _mode(guard, now)
         return views.snapshot(guard.name, guard.machine, _look(guard, now), mode)
+
+
+def settle_dropped(guard: Guard, now: float) -> None:
+    """Settle what destructors have left, and tell what comes of it."""
+    with guard.lock:
+        guard.settle_dropped(now)
+        moves, mode = guard.changed()
+    guard.tell(moves, mode)
 
 
 def why(guard: Guard) -> str:
@@ -85,8 +95,8 @@ def reset(guard: Guard) -> None:
         if old is not guard.reads():
             guard.reports.changed(old, State.CLOSED, None, guard.mode)
         guard.reports.reset(old)
-        guard.retune()
-    guard.hub.drain()
+        moves, mode = guard.changed()
+    guard.tell(moves, mode)
 
 
 def reconfigure(guard: Guard, config: BreakerConfig) -> None:
@@ -102,7 +112,8 @@ def reconfigure(guard: Guard, config: BreakerConfig) -> None:
         changes.reconfigure(guard.machine, config, now)
         guard.reports.reconfigured(old, config)
         guard.retune()
-    guard.hub.drain()
+        moves, mode = guard.changed()
+    guard.tell(moves, mode)
 
 
 def hold(guard: Guard, mode: Mode, reason: str | None, by: str | None, until: Any) -> ModeHandle:
@@ -135,7 +146,8 @@ def _set(
     with guard.lock:
         guard.mode_now(now)
         guard.set_handles(change(guard.handles), now)
-    guard.hub.drain()
+        moves, mode = guard.changed()
+    guard.tell(moves, mode)
 
 
 def add_callback(guard: Guard, callback: OpenCallback) -> None:

@@ -54,7 +54,6 @@ class Machine:
         self.step = 0  # growth of the open period
         self.adopt(config)
         self.state: State = Closed(config, now)
-        self.watch(self.state)
 
     def adopt(self, config: BreakerConfig) -> None:
         """Take over the rules of a config."""
@@ -73,7 +72,7 @@ class Machine:
             if not self._rest_over(self.state, now):
                 return refused(self.state, now)
             self._enter(HalfOpen(self.state))
-        assert isinstance(self.state, HalfOpen)  # noqa: S101  # for the type checker: the only one left
+        assert isinstance(self.state, HalfOpen)
         return self._admit_probe(self.state, now)
 
     def _admit_closed(self, period: Closed, now: float) -> Lease | Refusal:
@@ -187,21 +186,28 @@ class Machine:
 
     def _judge(self, period: Closed, now: float, error: BaseException | None) -> None:
         period.pending = False
+        if period.spotless():
+            return  # no rule fires without a failure or a slow call; the usual case is cheap
         evidence = period.evidence(now, error)
         if reason := verdict(self.rules, evidence):
             self._open(reason, now, evidence, error)
-        else:
-            self.watch(period)
 
     def trip(
-        self, period: State | None, reason: OpenReason | str, now: float, error: BaseException | None
+        self,
+        period: State | None,
+        reason: OpenReason | str,
+        now: float,
+        error: BaseException | None,
     ) -> None:
         """Open because a user's rule said so, unless the period it judged is over."""
         if isinstance(period, Closed) and period is self.state:
             self._open(reason, now, period.evidence(now, error), error)
 
     def watch(self, period: Closed) -> None:
-        """Say which coming success needs more than a ticket: the rest cannot change a verdict."""
+        """Say which coming success needs more than a ticket: the rest cannot change a verdict.
+
+        Asked by the guard whenever it opens its lock-free path.
+        """
         last = period.last()
         judge_at = math.inf
         if period.window is not None:
@@ -269,7 +275,7 @@ class Machine:
         """Make the move: the new state is whole before anybody can see it."""
         old = self.state
         names = NAMES[type(old)], NAMES[type(new)]
-        assert names in MOVES, names  # noqa: S101  # the table above is the whole truth
+        assert names in MOVES, names
         opened = new if isinstance(new, Open) else None
         self.moves.append(Move(*names, opened, self.openings, error))
         self.replace(new)
@@ -279,5 +285,3 @@ class Machine:
         if isinstance(self.state, Closed):
             self.counts.successes += self.state.retire()
         self.state = new
-        if isinstance(new, Closed):
-            self.watch(new)

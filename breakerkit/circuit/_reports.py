@@ -47,9 +47,7 @@ class Reports:
         reason = move.opened.reason if move.opened else None
         self.changed(move.old, move.new, reason, mode)
 
-    def changed(
-        self, old: State, new: State, reason: OpenReason | str | None, mode: Mode
-    ) -> None:
+    def changed(self, old: State, new: State, reason: OpenReason | str | None, mode: Mode) -> None:
         """Report that the state reads differently from now on."""
         if StateChanged in self._wanted:
             self._post(StateChanged, old=old, new=new, reason=reason, mode=mode)

@@ -59,10 +59,7 @@ class Rate:
 
     def reached(self, calls: int, marked: int) -> bool:
         """Tell whether ``marked`` of ``calls`` is at least this share; reached means reached."""
-        return (
-            calls >= self.minimum
-            and marked * 100 * self.denominator >= self.numerator * calls
-        )
+        return calls >= self.minimum and marked * 100 * self.denominator >= self.numerator * calls
 
 
 @attrs.frozen
@@ -98,17 +95,13 @@ def built_in(config: BreakerConfig) -> tuple[BuiltInRule, ...]:
     if config.failure_threshold is not None:
         rules.append(StreakRule(config.failure_threshold))
     if config.has_window:
-        rules.append(
-            FailureRateRule(Rate.of(config.minimum_calls, config.failure_rate_threshold))
-        )
+        rules.append(FailureRateRule(Rate.of(config.minimum_calls, config.failure_rate_threshold)))
     if config.slow_call_duration is not None:
         rules.append(SlowCallRule(Rate.of(config.minimum_calls, config.slow_call_rate_threshold)))
     return tuple(rules)
 
 
-def verdict(
-    rules: tuple[BuiltInRule, ...], evidence: Evidence
-) -> OpenReason | None:
+def verdict(rules: tuple[BuiltInRule, ...], evidence: Evidence) -> OpenReason | None:
     """Return the reason of the first rule that fires."""
     for rule in rules:
         if reason := rule.judge(evidence):

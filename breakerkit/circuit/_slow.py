@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from breakerkit.circuit._window import Tally, Window
-
 if TYPE_CHECKING:
     from breakerkit.circuit._states import Lease
+    from breakerkit.circuit._window import Tally, Window
 
 
 class SlowCalls:
@@ -48,6 +47,11 @@ class SlowCalls:
             self._window.roll(self._last, now)
             self._last += 1
 
+    @property
+    def marked(self) -> int:
+        """How many slow calls are remembered, some of them perhaps past the window."""
+        return self._window.marked
+
     def tally(self, now: float) -> Tally:
         """Count calls and slow calls at ``now``, changing nothing."""
         return self._window.tally(self._last, now)
@@ -60,4 +64,3 @@ class SlowCalls:
         """Take over a new limit, and a new size of the same kind of window."""
         self._limit = limit
         self._window.resize(size, self._last, now)
-

@@ -39,6 +39,7 @@ class Lease:
     __slots__ = ("decided", "held", "period", "settled", "slow", "started")
 
     edge = -math.inf
+    judge_at: float = 0
     ticks: Iterator[int] = itertools.repeat(0)
     attention = 0
 
@@ -97,13 +98,21 @@ class Closed:
         new = object.__new__(Closed)
         for name in Closed.__slots__:
             setattr(new, name, getattr(self, name))
-        assert self.final is not None  # noqa: S101  # retire() has run: a misuse of ours, not of a user's
+        assert self.final is not None
         new.first = self.final
         new.ticks = itertools.count(self.final)
         new.final, new.failed = None, 0
         if new.slow is not None:
             new.slow.forget_running()
         return new
+
+    def spotless(self) -> bool:
+        """Tell whether nothing at all is held against the dependency."""
+        return not (
+            self.streak
+            or (self.window is not None and self.window.marked)
+            or (self.slow is not None and self.slow.marked)
+        )
 
     def evidence(self, now: float, error: BaseException | None = None) -> Evidence:
         """Return what there is to judge at ``now``, changing nothing."""

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Self
 
 from breakerkit import _fields as fields
+from breakerkit.errors import ConfigError
 from breakerkit.events import Mode
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def seconds_until(until: Any) -> float | None:
         lasts = until - datetime.now(UTC)
     if isinstance(lasts, timedelta) and lasts > timedelta(0):
         return lasts.total_seconds()
-    raise fields.ConfigError(f"until={fields.show(until)}: {allowed}")
+    raise ConfigError(f"until={fields.show(until)}: {allowed}")
 
 
 def in_force(handles: tuple[ModeHandle, ...], now: float) -> ModeHandle | None:

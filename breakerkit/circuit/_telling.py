@@ -28,7 +28,7 @@ def user_verdict(name: str, config: BreakerConfig, evidence: Evidence) -> str | 
         try:
             reason = rule.judge(evidence)
             if reason is not None and not isinstance(reason, str):
-                raise TypeError(f"judge() returned {fields.show(reason)}, not a text or None")  # noqa: TRY301  # told like a raise of its own
+                raise TypeError(f"judge() returned {fields.show(reason)}, not a text or None")
         except Exception as error:
             fault_in(f"trip rule {hook_name(type(rule))}", name, error)
             continue
@@ -46,7 +46,7 @@ def user_duration(config: BreakerConfig, context: OpenContext) -> float | None:
         answer = plan(context)
         seconds = answer.total_seconds() if isinstance(answer, timedelta) else answer
         if not fields.is_number(seconds) or seconds <= 0:
-            raise ValueError(f"returned {fields.show(answer)}, not seconds above 0")  # noqa: TRY301  # told like a raise of its own
+            raise ValueError(f"returned {fields.show(answer)}, not seconds above 0")
         return float(seconds)
     except Exception as error:
         fault_in(f"open_duration {hook_name(plan)}", context.name, error)

@@ -31,6 +31,11 @@ EMPTY = Tally(0, 0)
 class Window(Protocol):
     """What the machine needs of either kind of window."""
 
+    @property
+    def marked(self) -> int:
+        """How many marked calls are remembered, some of them perhaps past the window."""
+        ...
+
     def mark(self, ticket: int, now: float) -> None:
         """Remember that the call with this ticket was marked."""
 
@@ -39,12 +44,15 @@ class Window(Protocol):
 
     def tally(self, last: int, now: float) -> Tally:
         """Count what is in the window at ``now``, changing nothing."""
+        ...
 
     def reaches(self, minimum: int, last: int) -> float:
         """Return the ticket at which ``minimum`` calls will be in the window, or infinity."""
+        ...
 
     def edge(self) -> float:
         """Return the moment from which a call belongs to another bucket, or minus infinity."""
+        ...
 
     def resize(self, size: float, last: int, now: float) -> None:
         """Take a new size, in calls or in seconds, and keep what fits."""
@@ -59,6 +67,11 @@ class CountWindow:
         self.size = size
         self._floor = last
         self._marked: deque[int] = deque()
+
+    @property
+    def marked(self) -> int:
+        """How many marked calls are remembered."""
+        return len(self._marked)
 
     def mark(self, ticket: int, now: float) -> None:
         """Remember a marked call and let go of what it pushed out."""
@@ -126,6 +139,11 @@ class TimeWindow:
         self._index = self._of(now)
         self._before = last
         self._marked = 0
+
+    @property
+    def marked(self) -> int:
+        """How many marked calls are remembered."""
+        return self._marked + sum(bucket.marked for bucket in self._closed)
 
     def mark(self, ticket: int, now: float) -> None:
         """Remember a marked call in the bucket of ``now``."""

@@ -33,7 +33,8 @@ def _to_open_duration(
     if fields.sound(seconds):
         return seconds
     return fields.fault(  # type: ignore[no-any-return]  # a Fault
-        value, "must be seconds or a timedelta above 0, backoff(...), or a callable (OpenContext) -> seconds"
+        value,
+        "must be seconds or a timedelta above 0, backoff(...), or a callable (OpenContext) -> seconds",
     )
 
 
@@ -90,15 +91,9 @@ class BreakerConfig:
     probe_limit: int = attrs.field(default=1, converter=fields.to_positive)
     probe_success_threshold: int = attrs.field(default=1, converter=fields.to_positive)
     probe_timeout: float | None = attrs.field(default=None, converter=fields.to_optional_seconds)
-    failure_on: ErrorFilter = attrs.field(
-        default=(Exception,), converter=to_failure_filter
-    )
-    success_on: ErrorFilter = attrs.field(
-        default=(), converter=to_failure_filter
-    )
-    ignore_on: ErrorFilter = attrs.field(
-        default=(), converter=to_ignore_filter
-    )
+    failure_on: ErrorFilter = attrs.field(default=(Exception,), converter=to_failure_filter)
+    success_on: ErrorFilter = attrs.field(default=(), converter=to_failure_filter)
+    ignore_on: ErrorFilter = attrs.field(default=(), converter=to_ignore_filter)
     failure_if: ValueFilter | None = attrs.field(default=None, converter=to_value_filter)
     on_open: tuple[OpenCallback, ...] = attrs.field(default=(), converter=to_callbacks)
     trip_rules: tuple[TripRule, ...] = attrs.field(default=(), converter=to_rules)
@@ -153,9 +148,7 @@ class BreakerConfig:
         window = (self.window_size, self.window_duration, self.slow_call_duration)
         if not fields.sound(*window) or self.slow_call_duration is None or self.has_window:
             return None
-        return (
-            f"slow_call_duration={self.slow_call_duration}: needs window_size or window_duration"
-        )
+        return f"slow_call_duration={self.slow_call_duration}: needs window_size or window_duration"
 
     def _some_rule(self) -> str | None:
         judged = (self.failure_threshold, self.window_size, self.window_duration, self.trip_rules)

@@ -14,9 +14,10 @@ It uses breakerkit as any program would: its public names alone.
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,24 +52,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str]) -> int:
-    # Here, so that Ctrl-C while these load is met like any other.
-    from breakerkit.cli._arguments import UsageError, parse_arguments
-    from breakerkit.cli._child import ServiceDied
-    from breakerkit.cli._demo import play
-    from breakerkit.cli._jtl import TraceError
+    # Loaded here, so that Ctrl-C meanwhile is met like any other.
+    from breakerkit.cli._arguments import UsageError, parse_arguments  # noqa: PLC0415  # see above
+    from breakerkit.cli._child import ServiceDiedError  # noqa: PLC0415  # see above
+    from breakerkit.cli._demo import play  # noqa: PLC0415  # see above
+    from breakerkit.cli._jtl import TraceError  # noqa: PLC0415  # see above
 
     try:
-        play(parse_arguments(arguments), sys.stdout)
+        play(parse_arguments(arguments), _output())
     except UsageError as error:
         _complain(str(error))
         return _WRONG_USE
     except TraceError as error:
         _complain(f"breakerkit demo: error: argument --trace: {error}")
         return _WRONG_USE
-    except ServiceDied as error:
+    except ServiceDiedError as error:
         _complain(f"breakerkit demo: error: {error}")
         return _FAILED
     return 0
+
+
+def _output() -> TextIO:
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A trace's name may hold what the terminal's encoding cannot say.
+        sys.stdout.reconfigure(errors="backslashreplace")
+    return sys.stdout
 
 
 def _complain(line: str) -> None:

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
     from breakerkit.cli._plan import Plan
 
-__all__ = ["ServiceDied", "ServiceLike", "ServiceProcess", "script_of"]
+__all__ = ["ServiceDiedError", "ServiceLike", "ServiceProcess", "script_of"]
 
 _Pipes: TypeAlias = tuple[IO[str], IO[str]]
 
 
-class ServiceDied(Exception):
+class ServiceDiedError(Exception):
     """Say that the service process has ended while it was needed."""
 
 
@@ -33,7 +33,7 @@ class ServiceLike(Protocol):
         ...
 
     def check(self) -> None:
-        """Raise `ServiceDied` if it is no longer there."""
+        """Raise `ServiceDiedError` if it is no longer there."""
         ...
 
 
@@ -41,7 +41,10 @@ def script_of(plan: Plan) -> _service.Script:
     """Return what the service is to play, in seconds of real time."""
     speed = plan.speed
     return _service.Script(
-        [_service.Reply(call.elapsed / speed, call.answer.value, call.status) for call in plan.calls],
+        [
+            _service.Reply(call.elapsed / speed, call.answer.value, call.status)
+            for call in plan.calls
+        ],
         [(silence.began / speed, silence.ended / speed) for silence in plan.silences],
     )
 
@@ -58,7 +61,7 @@ class ServiceProcess:
         # By path and with -P: it needs nothing but the standard library, and must
         # not depend on how or from where breakerkit was imported. In a session of
         # its own, Ctrl-C reaches this process alone, which then ends the service.
-        self._process = subprocess.Popen(
+        self._process = subprocess.Popen(  # noqa: S603  # our own file, by our own interpreter
             [sys.executable, "-P", _service.__file__],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -90,10 +93,10 @@ class ServiceProcess:
         self._ask("go")
 
     def check(self) -> None:
-        """Raise `ServiceDied` if the process has ended."""
+        """Raise `ServiceDiedError` if the process has ended."""
         status = self._process.poll()
         if status is not None:
-            raise ServiceDied(f"the demo's HTTP service has ended by itself (status {status})")
+            raise ServiceDiedError(f"the demo's HTTP service has ended by itself (status {status})")
 
     def _ask(self, line: str) -> str:
         stdin, stdout = cast("_Pipes", (self._process.stdin, self._process.stdout))

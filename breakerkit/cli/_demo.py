@@ -38,7 +38,7 @@ def play(
 
     Raises:
         TraceError: if the trace is none, before anything ran.
-        ServiceDied: if the service ended before its time.
+        ServiceDiedError: if the service ended before its time.
         OSError: if the stream or the picture could not be written.
     """
     recording = read(options.trace or RECORDING)

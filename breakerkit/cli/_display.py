@@ -49,7 +49,7 @@ def open_display(stream: TextIO, plan: Plan) -> Display:
     if not _can_draw(stream):
         return PlainDisplay(stream)
     try:
-        from breakerkit.cli._live import LiveDisplay  # rich is an extra
+        from breakerkit.cli._live import LiveDisplay  # noqa: PLC0415  # rich is an extra
     except ImportError:
         return PlainDisplay(stream)
     return LiveDisplay(stream, plan)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import errno
 import threading
 import time
 from contextlib import closing
@@ -145,7 +146,7 @@ def drive(run: Run, service: ServiceLike, watch: Callable[[Run], None]) -> None:
     """Play the run to its end, calling ``watch(run)`` a few times a second.
 
     Raises:
-        ServiceDied: if the service ends before the run does.
+        ServiceDiedError: if the service ends before the run does.
     """
     service.go()
     crew = _Crew(run, service.port, run.start())
@@ -174,8 +175,15 @@ class _Crew:
         self._threads = [
             threading.Thread(target=self._work, daemon=True) for _ in range(run.plan.threads)
         ]
-        for thread in self._threads:
-            thread.start()
+        try:
+            for thread in self._threads:
+                thread.start()
+        except RuntimeError:  # all that the machine lets a process have
+            self.stop()
+            raise OSError(
+                errno.EAGAIN,
+                f"cannot run {len(self._threads)} threads; choose fewer with --threads",
+            ) from None
 
     def working(self) -> bool:
         """Wait a moment; return whether any thread still works.

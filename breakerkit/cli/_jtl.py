@@ -19,10 +19,11 @@ MAXIMUM_BYTES = 256 * 1024 * 1024
 NEEDED = ("timeStamp", "elapsed", "responseCode", "success")
 
 #: What JMeter writes when the header is switched off (5.x).
-DEFAULT_ORDER = (
-    "timeStamp,elapsed,label,responseCode,responseMessage,threadName,dataType,success,"
-    "failureMessage,bytes,sentBytes,grpThreads,allThreads,URL,Latency,IdleTime,Connect"
-).split(",")
+DEFAULT_ORDER = [
+    *("timeStamp", "elapsed", "label", "responseCode", "responseMessage", "threadName"),
+    *("dataType", "success", "failureMessage", "bytes", "sentBytes", "grpThreads"),
+    *("allThreads", "URL", "Latency", "IdleTime", "Connect"),
+]
 
 #: The same without the optional ``dataType``.
 SHORT_ORDER = [column for column in DEFAULT_ORDER if column != "dataType"]
@@ -81,6 +82,8 @@ def read_text(path: Path) -> str:
             data = file.read(MAXIMUM_BYTES + 1)
     except OSError as error:
         raise TraceError(str(path), None, f"cannot be read: {error.strerror}") from None
+    except ValueError as error:  # a name with a null character in it
+        raise TraceError(repr(str(path)), None, f"cannot be read: {error}") from None
     if len(data) > MAXIMUM_BYTES:
         raise TraceError(str(path), None, f"is longer than {MAXIMUM_BYTES >> 20} MiB; cut it first")
     return _decode(data, str(path))

@@ -82,7 +82,7 @@ class LiveDisplay:
         for name, value in facts(run, tally):
             line.append(f"{name} ", "dim").append(value, _STATES.get(value, "bold")).append("   ")
         return Panel(
-            Group(self._bars(run, width, at), self._progress(width, at), line),
+            Group(self._bars(run, width), self._progress(width, at), line),
             title=_TITLES[run.label],
             title_align="left",
             border_style="dim" if done else "cyan",
@@ -92,9 +92,13 @@ class LiveDisplay:
         label = f" {at:.0f} of {self._plan.span:.0f} s"
         room = width - len(label)
         full = int(room * at / self._plan.span)
-        return Text("━" * full, "cyan").append("━" * (room - full), "bright_black").append(label, "dim")
+        return (
+            Text("━" * full, "cyan")
+            .append("━" * (room - full), "bright_black")
+            .append(label, "dim")
+        )
 
-    def _bars(self, run: Run, width: int, at: float) -> Text:
+    def _bars(self, run: Run, width: int) -> Text:
         slices = [dict.fromkeys(Kind, 0) for _ in range(width)]
         for one in run.outcomes[:]:
             slices[min(width - 1, int(one.ended / self._plan.span * width))][one.kind] += 1

@@ -22,7 +22,8 @@ RUN_SECONDS = 15.0
 #: falling behind, a slow and shared machine included.
 PACE = 350.0
 
-MOST_THREADS = 400
+_MOST_THREADS = 400
+_BURST = 3  # failures
 
 
 class Outage(NamedTuple):
@@ -75,7 +76,7 @@ def make_plan(recording: Recording, speed: float | None = None, threads: int | N
         recorded=len(recording.calls),
         span=span,
         speed=speed,
-        threads=threads or min(MOST_THREADS, _overlap(calls) + 8),
+        threads=threads or min(_most_threads(), _overlap(calls) + 8),
         outages=outages(recording.calls, span),
         silences=_silences(calls),
     )
@@ -95,6 +96,18 @@ def _sample(calls: Sequence[Call], most: int) -> tuple[Call, ...]:
         if int((before + 1) * share) > int(before * share):
             kept.append(call)
     return tuple(kept)
+
+
+def _most_threads() -> int:
+    # A thread has a connection, and a process may have only so many; 256 in all is
+    # what some systems grant.
+    try:
+        import resource  # noqa: PLC0415  # there is none on Windows
+    except ImportError:  # Windows, which has no such limit
+        return _MOST_THREADS
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    limited = soft != resource.RLIM_INFINITY
+    return max(8, min(_MOST_THREADS, soft - 64)) if limited else _MOST_THREADS
 
 
 def _overlap(calls: Iterable[Call]) -> int:
@@ -119,7 +132,7 @@ def outages(calls: Sequence[Call], span: float) -> tuple[Outage, ...]:
     found: list[Outage] = []
     for place in sorted(ended):
         failed = [call.end for call in ended[place] if call.failed]
-        if len(failed) < 3 or 2 * len(failed) < len(ended[place]):
+        if len(failed) < _BURST or 2 * len(failed) < len(ended[place]):
             continue
         if found and place * width - found[-1].ended <= 3 * width:
             found[-1] = Outage(found[-1].began, max(failed))

@@ -12,11 +12,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from breakerkit.cli._drive import Run
-    from breakerkit.cli._plan import Outage, Plan
+    from breakerkit.cli._plan import Plan
 
 __all__ = ["Figures", "count", "duration", "figures", "notes", "table", "verdict"]
 
-NOTHING = "-"
+_NOTHING = "-"
+_MANY_SECONDS, _MANY_MINUTES = 600, 36_000  # where the next unit reads better; seconds
+_LATE = 0.05  # seconds of real time
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +35,9 @@ class Figures:
         turned_away: rejected calls that had been answered then: the price.
         lost: time callers waited for errors.
         waited: time callers waited in all.
-        recovery: the longest time from the end of an outage to the first good
-            answer through a closed breaker; ``None`` if there was none to
-            recover from, or no such answer.
+        recovery: time from the end of the longest outage to the first good
+            answer through a closed breaker; ``None`` if there was no outage, or
+            no such answer.
         openings: how often the breaker opened, a failed probe included.
     """
 
@@ -75,19 +77,14 @@ def figures(run: Run) -> Figures:
 
 
 def _recovery(run: Run) -> float | None:
-    times = [_recovery_from(run, outage) for outage in run.plan.outages]
-    known = [time for time in times if time is not None]
-    return max(known) if known and len(known) == len(times) else None
-
-
-def _recovery_from(run: Run, outage: Outage) -> float | None:
+    if not run.plan.outages:
+        return None
+    over = max(run.plan.outages, key=lambda outage: outage.ended - outage.began).ended
     later = sorted(
-        one.ended
-        for one in run.outcomes
-        if one.kind is Kind.ANSWERED and one.ended > outage.ended
+        one.ended for one in run.outcomes if one.kind is Kind.ANSWERED and one.ended > over
     )
     good = next((end for end in later if run.state_at(end) is State.CLOSED), None)
-    return None if good is None else good - outage.ended
+    return None if good is None else good - over
 
 
 def count(number: int) -> str:
@@ -98,12 +95,12 @@ def count(number: int) -> str:
 def duration(seconds: float | None) -> str:
     """Return a duration in the unit that suits it."""
     if seconds is None:
-        return NOTHING
+        return _NOTHING
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"
-    if seconds < 600:
+    if seconds < _MANY_SECONDS:
         return f"{seconds:.1f} s"
-    return f"{seconds / 60:,.0f} min" if seconds < 36_000 else f"{seconds / 3600:,.0f} h"
+    return f"{seconds / 60:,.0f} min" if seconds < _MANY_MINUTES else f"{seconds / 3600:,.0f} h"
 
 
 def table(bare: Figures, guarded: Figures) -> list[tuple[str, str, str]]:
@@ -115,15 +112,19 @@ def table(bare: Figures, guarded: Figures) -> list[tuple[str, str, str]]:
     return [
         row("calls made", count(bare.calls), count(guarded.calls)),
         row("calls that reached the service", count(bare.let_through), count(guarded.let_through)),
-        row("calls that reached it while it failed", count(bare.in_outage), count(guarded.in_outage)),
+        row(
+            "calls that reached it while it failed", count(bare.in_outage), count(guarded.in_outage)
+        ),
         row("errors seen from the service", count(bare.failed), count(guarded.failed)),
-        row("calls rejected at once", NOTHING, count(guarded.rejected)),
-        row("  that had failed in the recording", NOTHING, count(guarded.spared)),
-        row("  that had been answered", NOTHING, count(guarded.turned_away)),
+        row("calls rejected at once", _NOTHING, count(guarded.rejected)),
+        row("  that had failed in the recording", _NOTHING, count(guarded.spared)),
+        row("  that had been answered", _NOTHING, count(guarded.turned_away)),
         row("time callers waited for errors", duration(bare.lost), duration(guarded.lost)),
         row("time callers waited in all", duration(bare.waited), duration(guarded.waited)),
-        row("time to recover after the outage", duration(bare.recovery), duration(guarded.recovery)),
-        row("times the breaker opened", NOTHING, count(guarded.openings)),
+        row(
+            "time to recover after the outage", duration(bare.recovery), duration(guarded.recovery)
+        ),
+        row("times the breaker opened", _NOTHING, count(guarded.openings)),
     ]
 
 
@@ -155,7 +156,7 @@ def notes(plan: Plan, runs: Sequence[Run]) -> list[str]:
             " were issued, evenly chosen, with the recorded share of failures."
         )
     late = max(run.lateness() for run in runs)
-    if late > 0.05:
+    if late > _LATE:
         said.append(
             f"This machine or {plan.threads} threads are too slow for this speed: calls began"
             f" up to {duration(late)} late."

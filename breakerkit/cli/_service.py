@@ -123,7 +123,7 @@ class Connection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)  # create_server makes no other
         self._service.idle.add(self)
 
-    def connection_lost(self, exc: Exception | None) -> None:
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  # asyncio's signature
         """Forget the connection; ``exc`` says why it broke, which is of no interest."""
         self._service.idle.discard(self)
 

@@ -13,15 +13,24 @@ class Canvas:
     """A drawing that grows shape by shape; coordinates in pixels from the top left."""
 
     def __init__(self, width: int, height: int, title: str, description: str) -> None:
+        size = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
+        font = f"font-family={quoteattr(_FONT)}"
         self._parts = [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}"'
-            f' width="{width}" height="{height}" role="img" font-family={quoteattr(_FONT)}>',
+            f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" {font}>',
             f"<title>{_clean(title)}</title>",
             f"<desc>{_clean(description)}</desc>",
         ]
 
     def rect(
-        self, x: float, y: float, width: float, height: float, fill: str, *, tip: str = "", **more: object
+        self,
+        x: float,
+        y: float,
+        width: float,
+        height: float,
+        fill: str,
+        *,
+        tip: str = "",
+        **more: object,
     ) -> None:
         """Draw a filled rectangle; ``tip`` shows when a pointer rests on it."""
         self._shape("rect", tip, x=x, y=y, width=width, height=height, fill=fill, **more)
@@ -30,12 +39,16 @@ class Canvas:
         """Draw a straight line."""
         self._shape("line", "", x1=x1, y1=y1, x2=x2, y2=y2, stroke=stroke, **more)
 
-    def path(self, d: str, fill: str, **more: object) -> None:
-        """Draw a filled path."""
-        self._shape("path", "", d=d, fill=fill, **more)
-
     def text(
-        self, x: float, y: float, text: str, size: int, fill: str, anchor: str = "start", **more: object
+        self,
+        x: float,
+        y: float,
+        text: str,
+        size: int,
+        fill: str,
+        *,
+        anchor: str = "start",
+        **more: object,
     ) -> None:
         """Write text; ``anchor`` is start, middle or end."""
         attributes = _attributes({"x": x, "y": y, "font_size": size, "fill": fill, **more})
@@ -63,4 +76,6 @@ def _value(value: object) -> str:
 def _clean(text: str) -> str:
     # XML cannot hold most control characters, nor half of a surrogate pair, not even
     # escaped; a file name can.
-    return escape("".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text))
+    return escape(
+        "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)
+    )

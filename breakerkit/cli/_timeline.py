@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from breakerkit import State
 from breakerkit.cli import _lanes as lanes
 from breakerkit.cli._drive import Kind
 from breakerkit.cli._report import count, duration, figures, verdict
+from breakerkit.cli._settings import RECOMMENDED, describe
 from breakerkit.cli._svg import Canvas
 
 if TYPE_CHECKING:
@@ -16,22 +18,43 @@ if TYPE_CHECKING:
 
 __all__ = ["draw"]
 
-_WIDTH, _HEIGHT = 1200, 846
+_WIDTH, _HEIGHT = 1200, 850
 _MARGIN = 32
 _CARDS_TOP, _CARD_HEIGHT = 94, 82
 _LEGEND_Y = 204
+_LONGEST_NAME = 40
+_GAP = 16
+_ARROW = "\N{RIGHTWARDS ARROW}"
 _BARE_TOP = 276
 _GUARDED_TOP = _BARE_TOP + lanes.LANE_HEIGHT + 58
 _BAND_TOP = _GUARDED_TOP + lanes.LANE_HEIGHT + 10
 _TIME_Y = _BAND_TOP + lanes.BAND_HEIGHT + 6
 
 _TITLE = "One outage, without and with a circuit breaker"
-_PAPER, _CARD, _GUARDED_INK = "#ffffff", "#f5f7fa", "#1d6b57"
+_PAPER, _CARD, _BETTER, _WORSE = "#ffffff", "#f5f7fa", "#1d6b57", "#a3452c"
 _LEGEND = (
     (Kind.ANSWERED, "answered"),
     (Kind.REJECTED, "rejected by the breaker at once"),
     (Kind.FAILED, "failed in the service"),
 )
+
+
+class _Card(NamedTuple):
+    """One figure, bare and guarded, as it is written."""
+
+    what: str
+    bare: str
+    guarded: str
+    worse: bool
+
+    @classmethod
+    def of_counts(cls, what: str, bare: int, guarded: int) -> _Card:
+        return cls(what, count(bare), count(guarded), guarded > bare)
+
+    @classmethod
+    def of_times(cls, what: str, bare: float | None, guarded: float | None) -> _Card:
+        worse = bare is not None and guarded is not None and guarded > bare
+        return cls(what, duration(bare), duration(guarded), worse)
 
 
 def draw(bare: Run, guarded: Run) -> str:
@@ -49,12 +72,17 @@ def draw(bare: Run, guarded: Run) -> str:
     lanes.draw_lane(canvas, axes, guarded, _GUARDED_TOP, "Behind a breaker")
     lanes.draw_states(canvas, axes, guarded, _BAND_TOP)
     lanes.draw_time(canvas, axes, _TIME_Y)
-    canvas.text(_MARGIN, _HEIGHT - 20, said, 14, lanes.INK)
+    canvas.text(_MARGIN, _HEIGHT - 44, said, 14, lanes.INK)
+    canvas.text(_MARGIN, _HEIGHT - 20, f"The breaker {describe(RECOMMENDED)}.", 13, lanes.SOFT)
     return canvas.render()
 
 
 def _draw_head(canvas: Canvas, plan: Plan) -> None:
-    played = f"{count(len(plan.calls))} of them in each run" if len(plan.calls) < plan.recorded else "all of them in each run"
+    played = (
+        f"{count(len(plan.calls))} of them in each run"
+        if len(plan.calls) < plan.recorded
+        else "all of them in each run"
+    )
     canvas.text(_MARGIN, 46, _TITLE, 25, lanes.INK, font_weight=700)
     canvas.text(
         _MARGIN,
@@ -67,25 +95,26 @@ def _draw_head(canvas: Canvas, plan: Plan) -> None:
 
 
 def _shortened(name: str) -> str:
-    return name if len(name) <= 40 else f"{name[:20]}...{name[-17:]}"
+    return name if len(name) <= _LONGEST_NAME else f"{name[:20]}...{name[-17:]}"
 
 
 def _draw_cards(canvas: Canvas, bare: Figures, guarded: Figures) -> None:
     cards = (
-        ("reached the service while it failed", count(bare.in_outage), count(guarded.in_outage)),
-        ("errors seen from the service", count(bare.failed), count(guarded.failed)),
-        ("callers waited for errors", duration(bare.lost), duration(guarded.lost)),
-        ("to recover after the outage", duration(bare.recovery), duration(guarded.recovery)),
+        _Card.of_counts("reached the service while it failed", bare.in_outage, guarded.in_outage),
+        _Card.of_counts("errors seen from the service", bare.failed, guarded.failed),
+        _Card.of_times("callers waited for errors", bare.lost, guarded.lost),
+        _Card.of_times("to recover after the outage", bare.recovery, guarded.recovery),
     )
-    gap = 16
-    width = (_WIDTH - 2 * _MARGIN - gap * (len(cards) - 1)) / len(cards)
-    for place, (what, of_bare, of_guarded) in enumerate(cards):
-        x = _MARGIN + place * (width + gap)
-        canvas.rect(x, _CARDS_TOP, width, _CARD_HEIGHT, _CARD, rx=8)
-        canvas.text(x + 16, _CARDS_TOP + 26, what, 13, lanes.SOFT)
-        canvas.text(x + 16, _CARDS_TOP + 60, of_bare, 24, lanes.INK, font_weight=600)
-        canvas.text(x + width / 2, _CARDS_TOP + 59, "\N{RIGHTWARDS ARROW}", 20, lanes.SOFT, "middle")
-        canvas.text(x + width - 16, _CARDS_TOP + 60, of_guarded, 24, _GUARDED_INK, "end", font_weight=700)
+    width = (_WIDTH - 2 * _MARGIN - _GAP * (len(cards) - 1)) / len(cards)
+    for place, card in enumerate(cards):
+        left = _MARGIN + place * (width + _GAP)
+        right, y = left + width - 16, _CARDS_TOP + 60
+        canvas.rect(left, _CARDS_TOP, width, _CARD_HEIGHT, _CARD, rx=8)
+        canvas.text(left + 16, _CARDS_TOP + 26, card.what, 13, lanes.SOFT)
+        canvas.text(left + 16, y, card.bare, 24, lanes.INK, font_weight=600)
+        canvas.text(left + width / 2, y, _ARROW, 20, lanes.SOFT, anchor="middle")
+        ink = _WORSE if card.worse else _BETTER
+        canvas.text(right, y, card.guarded, 24, ink, anchor="end", font_weight=700)
 
 
 def _draw_legend(canvas: Canvas) -> None:
@@ -93,6 +122,8 @@ def _draw_legend(canvas: Canvas) -> None:
     for colour, label in (
         *((lanes.COLOURS[kind], label) for kind, label in _LEGEND),
         (lanes.OUTAGE, "outage: most calls fail"),
+        (lanes.STATES[State.OPEN][0], "open"),
+        (lanes.STATES[State.HALF_OPEN][0], "half-open: probes"),
     ):
         canvas.rect(x, _LEGEND_Y - 11, 14, 14, colour, rx=2)
         canvas.text(x + 21, _LEGEND_Y + 1, label, 13, lanes.SOFT)

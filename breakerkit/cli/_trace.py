@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import re
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from breakerkit.cli._jtl import Row, TraceError, read_text, rows
@@ -16,6 +17,7 @@ __all__ = ["FAILURES", "LONGEST_DAYS", "Answer", "Call", "Recording", "parse", "
 
 LONGEST_DAYS = 14
 _DAY = 86_400.0
+_SHORT = 40  # characters of a wrong field that an error shows
 
 _MILLISECONDS = re.compile("[0-9]{1,14}")
 _STATUS = re.compile("[1-5][0-9][0-9]")
@@ -137,7 +139,9 @@ def _timed(row: Row, file: str) -> _Timed | None:
     try:
         answer, status = _answer(row, file)
         started = _milliseconds(row, "timeStamp", row.started, file)
-        return _Timed(row.line, started, _milliseconds(row, "elapsed", row.elapsed, file), answer, status)
+        return _Timed(
+            row.line, started, _milliseconds(row, "elapsed", row.elapsed, file), answer, status
+        )
     except TraceError:
         if row.last:
             return None
@@ -156,7 +160,9 @@ def _milliseconds(row: Row, column: str, text: str, file: str) -> int:
 def _answer(row: Row, file: str) -> tuple[Answer, int]:
     success = row.success.lower()
     if success not in {"true", "false"}:
-        raise TraceError(file, row.line, f"success must be true or false, not {_short(row.success)}")
+        raise TraceError(
+            file, row.line, f"success must be true or false, not {_short(row.success)}"
+        )
     if _STATUS.fullmatch(row.code):
         status = int(row.code)
         return _by_status(status, success == "true"), status
@@ -166,9 +172,9 @@ def _answer(row: Row, file: str) -> tuple[Answer, int]:
 
 
 def _by_status(status: int, good: bool) -> Answer:
-    if status >= 500:
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return Answer.SERVER_ERROR
-    if status >= 400:
+    if status >= HTTPStatus.BAD_REQUEST:
         return Answer.CALLER_ERROR
     return Answer.RIGHT if good else Answer.WRONG
 
@@ -187,7 +193,9 @@ def _calls(found: list[_Timed], file: str) -> tuple[Call, ...]:
     last = max(found, key=lambda timed: timed.started + timed.elapsed)
     if (last.started + last.elapsed - zero) / 1000 > LONGEST_DAYS * _DAY:
         raise TraceError(
-            file, last.line, f"ends more than {LONGEST_DAYS} days after the first call; cut it first"
+            file,
+            last.line,
+            f"ends more than {LONGEST_DAYS} days after the first call; cut it first",
         )
     found.sort(key=lambda timed: (timed.started, timed.elapsed))
     return tuple(
@@ -197,4 +205,4 @@ def _calls(found: list[_Timed], file: str) -> tuple[Call, ...]:
 
 
 def _short(text: str) -> str:
-    return repr(text if len(text) <= 40 else f"{text[:40]}...")
+    return repr(text if len(text) <= _SHORT else f"{text[:_SHORT]}...")

@@ -8,7 +8,6 @@ import time
 from typing import TYPE_CHECKING, TypeVar
 
 from breakerkit import _fork as fork
-from breakerkit._breaker import CircuitBreaker
 from breakerkit._fields import is_number, show, to_seconds
 from breakerkit._registry import Registry, registry
 from breakerkit.circuit import _changes as changes
@@ -20,6 +19,8 @@ from breakerkit.events import BreakerEvent, State
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import timedelta
+
+    from breakerkit._breaker import CircuitBreaker
 
 __all__ = [
     "EventLog",
@@ -59,7 +60,7 @@ class ManualClock:
         """
         step = 0.0 if seconds == 0 else to_seconds(seconds)
         if not isinstance(step, float):
-            raise ValueError(  # noqa: TRY004  # a value out of range, of whatever type
+            raise ValueError(
                 f"advance({show(seconds)}): must be seconds or a timedelta of at least 0;"
                 " this clock never goes back"
             )
@@ -135,7 +136,7 @@ def put_into_state(breaker: CircuitBreaker, state: State, *, retry_after: float 
             f"state={show(state)}, retry_after={show(retry_after)}:"
             " must be a State, and seconds above 0"
         )
-    guard: Guard = breaker._guard  # noqa: SLF001  # test tools may look behind the door
+    guard: Guard = breaker._guard
     with guard.lock:
         changes.place(guard.machine, state, guard.clock.now(), seconds)
         guard.retune()
@@ -147,5 +148,3 @@ def reset_all() -> None:
         if guard.handles:
             control.let_go(guard)
         control.reset(guard)
-
-

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from benchmarks.__main__ import EVERYTHING, QUICK_ROUNDS, ROUNDS, options
+from benchmarks.__main__ import EVERYTHING, FULL, QUICK, options
 from benchmarks.harness import ENOUGH_ROUNDS
 
 if TYPE_CHECKING:
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 def test_a_plain_run_has_enough_rounds() -> None:
     """Without options everything is measured, in at least 15 rounds."""
     chosen = options([])
-    assert (chosen.rounds, chosen.only) == (ROUNDS, None)
-    assert ROUNDS >= ENOUGH_ROUNDS == 15
+    assert (chosen.rounds, chosen.only) == (FULL.rounds, None)
+    assert FULL.rounds >= ENOUGH_ROUNDS == 15
 
 
 def test_quick_has_few_rounds_and_rounds_wins() -> None:
     """``--quick`` takes few rounds, unless their number is given."""
-    assert options(["--quick"]).rounds == QUICK_ROUNDS
+    assert options(["--quick"]).rounds == QUICK.rounds
     assert options(["--quick", "--rounds", "7"]).rounds == 7
 
 

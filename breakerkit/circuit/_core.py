@@ -1,0 +1,171 @@
+"""What a guard is made of, and how it follows its settings, switches and listeners."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from breakerkit import _fork as fork
+from breakerkit._hub import Hub
+from breakerkit._outcome import Classifier
+from breakerkit.circuit import _changes as changes
+from breakerkit.circuit import _switches as switches
+from breakerkit.circuit import _telling as telling
+from breakerkit.circuit import _view as views
+from breakerkit.circuit._machine import Machine
+from breakerkit.circuit._reports import Reports
+from breakerkit.circuit._states import Closed
+from breakerkit.clock import utc_now
+from breakerkit.events import Mode, OpenReason, State
+
+if TYPE_CHECKING:
+    from breakerkit._callbacks import Later, OpenCallback
+    from breakerkit.circuit._moves import Entry, Move
+    from breakerkit.circuit._states import Open
+    from breakerkit.circuit._switches import ModeHandle
+    from breakerkit.circuit.config import BreakerConfig
+    from breakerkit.clock import Clock
+
+
+class Core:
+    """Machine, lock, clock, switches, callbacks and listeners of one breaker.
+
+    ``fast`` is the present closed period while a call may pass with no lock, no
+    clock and no allocation, else ``None``. User code (the call, filters,
+    callbacks, listeners, rules, the clock) never runs under the lock, which is
+    reentrant only so that a signal handler or a destructor that calls through
+    the same breaker cannot deadlock.
+    """
+
+    __slots__ = (
+        "__weakref__", "async_only", "callbacks", "classifier", "clock", "dropped", "fast",
+        "handles", "hub", "lock", "machine", "mode", "name", "quick", "quiet", "reports", "sync_used",
+    )  # fmt: skip
+
+    def __init__(self, name: str, config: BreakerConfig, clock: Clock, parent: Hub | None) -> None:
+        self.name = name
+        self.clock = clock
+        self.lock = threading.RLock()
+        self.machine = Machine(config, clock.now(), utc_now)
+        self.hub = Hub(parent)
+        self.reports = Reports(self.hub, name)
+        self.callbacks: tuple[OpenCallback, ...] = ()
+        self.handles: tuple[ModeHandle, ...] = ()
+        self.mode = Mode.AUTO
+        self.dropped: list[Entry] = []
+        self.sync_used = False
+        self.fast: Closed | None = None
+        self.retune()
+        fork.remember(self)
+
+    @property
+    def config(self) -> BreakerConfig:
+        """The settings in force."""
+        return self.machine.config
+
+    def mode_now(self, now: float) -> Mode:
+        """Return the mode in force; handles that have expired are let go of. Under the lock."""
+        if self.handles:
+            left = tuple(handle for handle in self.handles if not handle.expired(now))
+            if len(left) != len(self.handles):
+                self.set_handles(left, now)
+        return self.mode
+
+    def changed(self) -> tuple[list[Move], Mode]:
+        """Take what the machine did, and put the lock-free path where it belongs. Under the lock."""
+        self._place_fast()
+        moves = self.machine.moves
+        if moves:
+            self.machine.moves = []
+            for move in moves:
+                self.reports.moved(move, self.mode)
+        return moves, self.mode
+
+    def _place_fast(self) -> None:
+        state = self.machine.state
+        if self.quick and type(state) is Closed:
+            self.machine.watch(state)
+            self.fast = state
+        else:
+            self.fast = None
+
+    def tell(self, moves: list[Move], mode: Mode, later: Later | None = None) -> None:
+        """Tell callbacks and listeners, with the lock free."""
+        for move in moves:
+            telling.log_move(self.name, move)
+            if mode is not Mode.OBSERVE:
+                callbacks = (*self.config.on_open, *self.callbacks)
+                telling.tell_opening(
+                    self.name, self.config, move, callbacks, self._settle_duration, later
+                )
+        self.hub.drain()
+
+    def _settle_duration(self, opened: Open, seconds: float) -> None:
+        with self.lock:
+            changes.settle_duration(self.machine, opened, seconds)
+
+    def retune(self) -> None:
+        """Work out what the settings, switches and listeners in force allow. Under the lock."""
+        config = self.machine.config
+        self.classifier = Classifier(
+            self.name, config.failure_on, config.success_on, config.ignore_on, config.failure_if
+        )
+        self.async_only = any(one.awaits for one in (*config.on_open, *self.callbacks))
+        self.reports.retune()
+        self.quiet = not self.handles and not self.reports.wants_rejections
+        self.quick = not (
+            self.handles
+            or self.reports.wants_calls
+            or config.slow_call_duration
+            or config.failure_if
+            or config.trip_rules
+        )
+        self._place_fast()
+
+    def set_handles(self, handles: tuple[ModeHandle, ...], now: float) -> None:
+        """Hold these switches from now on. Under the lock.
+
+        Where calls stop being judged a new generation begins, so that what is
+        in flight cannot move a breaker that somebody holds.
+        """
+        before, old_mode = self.reads(), self.mode
+        held = switches.in_force(handles, now)
+        self.handles, self.mode = handles, held.mode if held else Mode.AUTO
+        if self.mode is not old_mode and self.mode in {Mode.FORCED_OPEN, Mode.DISABLED}:
+            changes.renew(self.machine)
+        after = self.reads()
+        if before is not after:
+            reason = OpenReason.FORCED if after is State.OPEN else None
+            self.reports.changed(before, after, reason, self.mode)
+        self.retune()
+
+    def check_sync(self) -> None:
+        """Refuse a sync call while a coroutine callback is registered that it could not await.
+
+        Raises:
+            TypeError: as said.
+        """
+        if self.async_only:
+            raise TypeError(
+                f"breaker {self.name!r} has a coroutine opening callback, which a sync call"
+                " cannot await: give a plain callable, or OpenCallback(..., loop=loop)"
+            )
+
+    def rename(self, name: str) -> None:
+        """Take a name, once it is known."""
+        self.name = name
+        self.reports = Reports(self.hub, name)
+        self.retune()
+
+    def after_fork(self) -> None:
+        """Start a generation with fresh locks and free slots: the parent's calls end in the parent."""
+        self.lock = threading.RLock()
+        self.hub.forget()
+        self.dropped.clear()
+        self.machine.moves = []
+        changes.renew(self.machine)
+        self.retune()
+
+    def reads(self) -> State:
+        """Return the state by name as switches make it read. Under the lock."""
+        return State.OPEN if self.mode is Mode.FORCED_OPEN else views.name_of(self.machine)
