@@ -55,7 +55,7 @@ def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """Read the command line; whatever is wrong with it ends the program with status 2."""
     parser = _Parser(
         prog="python -m benchmarks",
-        description="Time breakerkit beside a no-op closure, wrapt and nine other circuit breakers.",
+        description="Time breakerkit beside a no-op closure, wrapt and other circuit breakers.",
     )
     parser.add_argument(
         "--quick", action="store_true", help="few and short rounds, to see that it runs"

@@ -53,7 +53,7 @@ def draw(result: Result, path: Path) -> None:
         for axes, key in zip(grid.flat, (key for row in PANELS for key in row), strict=True):
             _panel(axes, result, key)
         figure.suptitle(
-            "Total time of a guarded call, as a ratio to a no-op closure (logarithmic; shorter is better)",
+            "Total time of a guarded call, as a ratio to a no-op closure (log scale, shorter is better)",
             fontsize=11.5,
             fontweight="bold",
         )

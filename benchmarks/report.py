@@ -140,7 +140,7 @@ def _caveats(result: Result) -> list[str]:
     notes = []
     if result.rounds < ENOUGH_ROUNDS:
         notes.append(
-            f"{result.rounds} rounds, fewer than {ENOUGH_ROUNDS}: this shows that it runs, not how fast."
+            f"{result.rounds} rounds, fewer than {ENOUGH_ROUNDS}: it runs, but how fast is open."
         )
     absent = [f"{name}: {why}" for name, why in result.peers.items() if not why[:1].isdigit()]
     return notes + absent
@@ -150,7 +150,8 @@ def _foot(result: Result) -> Iterator[str]:
     yield result.machine
     yield f"Medians of {result.rounds} rounds, ± half the interquartile range."
     if "loop" in result.samples:
-        yield f"An empty loop takes {_ns(result, 'loop', 'empty loop'):.1f} ns a turn and is in every figure."
+        turn = _ns(result, "loop", "empty loop")
+        yield f"An empty loop takes {turn:.1f} ns a turn and is in every figure."
 
 
 def as_text(result: Result) -> str:

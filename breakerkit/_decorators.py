@@ -9,7 +9,7 @@ from breakerkit._making import Making
 from breakerkit._methods import public_methods
 from breakerkit._registry import Registry, registry
 from breakerkit._shell._foreign import Patch
-from breakerkit._shell._objects import PerInstance
+from breakerkit._shell._objects import guard_per_instance
 from breakerkit.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def _guarded(
         return making.unlisted(f"{name or _qualified(kind)}.{method}")
 
     if scope == "instance" and not isinstance(value, classmethod | staticmethod):
-        return PerInstance(value, one)
+        return guard_per_instance(value, one)
     return one()(value) if name is None else making.named(f"{name}.{method}")(value)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import reprlib
 from datetime import timedelta
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
@@ -85,6 +84,8 @@ def build(kind: type[T], settings: Mapping[str, Any]) -> T:
 
 def near(name: str, known: Iterable[str]) -> str:
     """Return ``", did you mean ...?"`` for the names that look like ``name``, or all of a few."""
+    from difflib import get_close_matches  # noqa: PLC0415  # slow to import, only for messages
+
     close = get_close_matches(str(name), list(known), n=3, cutoff=0.5)
     return f", did you mean {' or '.join(map(repr, close))}?" if close else ""
 

@@ -6,11 +6,9 @@ import inspect
 import types
 from typing import Any
 
-import wrapt
-
 from breakerkit._log import fault_in
 from breakerkit._shell._gate import Carried, Gate
-from breakerkit._shell._runs import MAKERS, coroutine_function
+from breakerkit._shell._runs import MAKERS
 from breakerkit._shell._shapes import Shape
 
 
@@ -21,7 +19,9 @@ def carry(gate: Gate, entry: Any, value: Any) -> Any:
     carried = Carried(gate, entry)
     shape = _shape(value)
     if shape is None:
-        return GuardedAwaitable(value, gate, carried)
+        from breakerkit._shell import _proxies as proxies  # noqa: PLC0415  # wrapt is slow to import
+
+        return proxies.GuardedAwaitable(value, gate, carried)
     new = MAKERS[shape](lambda _args, _kwargs: gate, lambda: value, carried)()
     # Tracebacks and "never awaited" warnings shall name the user's function.
     new.__name__, new.__qualname__ = value.__name__, value.__qualname__
@@ -72,49 +72,3 @@ def _error_of(future: Any) -> BaseException | None:
         except BaseException as error:  # the cancellation, as its own type
             return error
     return future.exception()  # type: ignore[no-any-return]  # any future's
-
-
-class GuardedAwaitable(wrapt.ObjectProxy[Any]):
-    """An awaitable object that settles its entry when it has been awaited or entered.
-
-    It is seen as what it stands for: a client's request object, say, that can
-    be awaited and used with ``async with``.
-    """
-
-    def __init__(self, wrapped: Any, gate: Gate, carried: Carried) -> None:
-        super().__init__(wrapped)
-        self._self_gate = gate
-        self._self_carried = carried
-        self._self_running: Any = None
-
-    def __await__(self) -> Any:
-        return self._self_await(lambda: self.__wrapped__).__await__()
-
-    async def __aenter__(self) -> Any:
-        return await self._self_await(self.__wrapped__.__aenter__)
-
-    async def __aexit__(self, *details: object) -> Any:
-        return await self.__wrapped__.__aexit__(*details)
-
-    # The coroutine protocol, for a loop that drives it as a task.
-
-    def send(self, value: Any) -> Any:
-        """Run on to the next suspension."""
-        return self._self_run().send(value)
-
-    def throw(self, *details: Any) -> Any:
-        """Raise inside."""
-        return self._self_run().throw(*details)
-
-    def close(self) -> None:
-        """End it; never begun, it gives its slot back."""
-        self._self_run().close()
-
-    def _self_run(self) -> Any:
-        if self._self_running is None:
-            self._self_running = self._self_await(lambda: self.__wrapped__)
-        return self._self_running
-
-    def _self_await(self, what: Any) -> Any:
-        gate = self._self_gate
-        return coroutine_function(lambda _args, _kwargs: gate, what, self._self_carried)()

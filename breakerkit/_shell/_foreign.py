@@ -6,8 +6,6 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
-import wrapt
-
 from breakerkit._fields import near, show
 
 if TYPE_CHECKING:
@@ -36,6 +34,8 @@ class Patch:
         if module is not None:
             self._apply(module)
         else:
+            import wrapt  # noqa: PLC0415  # slow to import, and seldom needed
+
             wrapt.register_post_import_hook(self._apply, self._module)
 
     def undo(self) -> None:

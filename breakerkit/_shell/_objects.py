@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import types
-import weakref
 from typing import TYPE_CHECKING, Any
-
-import wrapt
 
 from breakerkit._fields import show
 from breakerkit._shell._functions import find_function, guard_function
@@ -40,8 +37,18 @@ def guard_callable(
     if isinstance(target, types.FunctionType):
         guarded.breaker = owner  # type: ignore[attr-defined]  # what makes it a Guarded
         return guarded
+    from breakerkit._shell import _proxies as proxies  # noqa: PLC0415  # wrapt is slow to import
+
     binds = hasattr(type(target), "__get__")
-    return (GuardedDescriptor if binds else GuardedObject)(target, guarded, owner)
+    kind = proxies.GuardedDescriptor if binds else proxies.GuardedObject
+    return kind(target, guarded, owner)
+
+
+def guard_per_instance(method: Any, make: Callable[[], Any]) -> Any:
+    """Return a method whose breaker, from ``make``, belongs to the instance it is called on."""
+    from breakerkit._shell import _proxies as proxies  # noqa: PLC0415  # wrapt is slow to import
+
+    return proxies.PerInstance(method, make)
 
 
 def check_callable(target: Any) -> None:
@@ -56,65 +63,3 @@ def check_callable(target: Any) -> None:
             f"{show(target)} cannot be guarded: allowed are functions, methods, static and"
             " class methods, and other callables"
         )
-
-
-class GuardedObject(wrapt.ObjectProxy[Any]):
-    """A callable object behind a gate; in all else it is the object itself."""
-
-    def __init__(self, wrapped: Any, call: Callable[..., Any], owner: Any) -> None:
-        super().__init__(wrapped)
-        self._self_call = call
-        self._self_owner = owner
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._self_call(*args, **kwargs)
-
-    @property
-    def breaker(self) -> Any:
-        """The breaker in front of it."""
-        return self._self_owner
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        return _again, (self._self_owner, self.__wrapped__)
-
-
-class GuardedDescriptor(GuardedObject):
-    """The same for a callable that binds to instances, such as a compiled method."""
-
-    def __get__(self, instance: Any, kind: Any = None) -> Any:
-        bound = self.__wrapped__.__get__(instance, kind)
-        return self if bound is self.__wrapped__ else _again(self._self_owner, bound)
-
-
-def _again(owner: Any, wrapped: Any) -> Any:
-    return owner(wrapped)
-
-
-class PerInstance(wrapt.ObjectProxy[Any]):
-    """A method whose breaker belongs to the instance and goes when the instance goes.
-
-    Instances are told apart by identity, so they need be neither hashable nor
-    comparable; they must allow weak references.
-    """
-
-    def __init__(self, wrapped: Any, make: Callable[[], Any]) -> None:
-        super().__init__(wrapped)
-        self._self_make = make
-        self._self_bound: dict[int, tuple[Any, weakref.ref[Any]]] = {}
-
-    def __get__(self, instance: Any, kind: Any = None) -> Any:
-        if instance is None:
-            return self
-        return types.MethodType(self._self_of(instance), instance)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._self_of(args[0])(*args, **kwargs) if args else self.__wrapped__(**kwargs)
-
-    def _self_of(self, instance: Any) -> Any:
-        """Return the guarded function of one instance; two threads at once get the same."""
-        key, bound = id(instance), self._self_bound
-        if key not in bound:
-            made = self._self_make()(self.__wrapped__)
-            gone = weakref.ref(instance, lambda _: bound.pop(key, None))
-            return bound.setdefault(key, (made, gone))[0]
-        return bound[key][0]

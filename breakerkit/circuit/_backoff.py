@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from typing import TYPE_CHECKING
 
 import attrs
@@ -71,6 +70,8 @@ class Backoff:
         """Return ``pause`` moved by up to ``jitter`` of itself, at most ``maximum``, in seconds."""
         if not self.jitter:
             return pause
+        import random  # noqa: PLC0415  # slow to import, and only jitter needs it
+
         moved = pause * (1 + self.jitter * random.uniform(-1, 1))  # noqa: S311  # spreads load, hides nothing
         return min(moved, self.maximum)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import attrs
@@ -54,8 +53,9 @@ class Rate:
     @classmethod
     def of(cls, minimum: int, percent: float) -> Rate:
         """Make a rate from a percentage, read as the decimal the user wrote."""
-        share = Fraction(str(percent))
-        return cls(max(minimum, 1), share.numerator, share.denominator)
+        # Between 1 and 100 a float is written without an exponent.
+        whole, _, part = repr(percent).partition(".")
+        return cls(max(minimum, 1), int(whole + part), 10 ** len(part))
 
     def reached(self, calls: int, marked: int) -> bool:
         """Tell whether ``marked`` of ``calls`` is at least this share; reached means reached."""

@@ -20,7 +20,7 @@ RUN_SECONDS = 15.0
 
 #: Calls per second of real time that two cores can issue, serve and draw without
 #: falling behind, a slow and shared machine included.
-PACE = 350.0
+PACE = 900.0
 
 _MOST_THREADS = 400
 _BURST = 3  # failures

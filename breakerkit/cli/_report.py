@@ -28,7 +28,8 @@ class Figures:
     Attributes:
         calls: calls that clients made.
         let_through: those that went to the service.
-        in_outage: those that went to it and came back during an outage.
+        in_outage: those that went to it and came back during an outage; ``None``
+            if there was no outage.
         failed: errors that came from the service.
         rejected: calls the breaker turned away.
         spared: rejected calls that had failed when they were recorded.
@@ -43,7 +44,7 @@ class Figures:
 
     calls: int
     let_through: int
-    in_outage: int
+    in_outage: int | None
     failed: int
     rejected: int
     spared: int
@@ -64,7 +65,9 @@ def figures(run: Run) -> Figures:
     return Figures(
         calls=len(run.outcomes),
         let_through=tally.let_through,
-        in_outage=sum(any(out.began <= end <= out.ended for out in plan.outages) for end in went),
+        in_outage=sum(any(out.began <= end <= out.ended for out in plan.outages) for end in went)
+        if plan.outages
+        else None,
         failed=tally.failed,
         rejected=tally.rejected,
         spared=spared,
@@ -87,9 +90,9 @@ def _recovery(run: Run) -> float | None:
     return None if good is None else good - over
 
 
-def count(number: int) -> str:
+def count(number: int | None) -> str:
     """Return a whole number with its thousands set apart."""
-    return f"{number:,}"
+    return _NOTHING if number is None else f"{number:,}"
 
 
 def duration(seconds: float | None) -> str:
@@ -135,11 +138,11 @@ def verdict(bare: Figures, guarded: Figures) -> str:
             f"The breaker never opened: {count(bare.failed)} errors among {count(bare.calls)} calls"
             " were no reason to turn anybody away."
         )
-    saved = max(0.0, bare.lost - guarded.lost)
+    saved = bare.lost - guarded.lost
+    waiting = f" and {duration(saved)} of waiting for errors from the callers" if saved >= 1 else ""
     return (
-        f"The breaker kept {count(guarded.spared)} calls from failing, and {duration(saved)} of waiting"
-        f" for errors from the callers; it turned {count(guarded.turned_away)} calls away that would"
-        " have been answered."
+        f"The breaker kept {count(guarded.spared)} calls from failing{waiting}; it turned"
+        f" {count(guarded.turned_away)} calls away that would have been answered."
     )
 
 

@@ -30,7 +30,7 @@ _GUARDED_TOP = _BARE_TOP + lanes.LANE_HEIGHT + 58
 _BAND_TOP = _GUARDED_TOP + lanes.LANE_HEIGHT + 10
 _TIME_Y = _BAND_TOP + lanes.BAND_HEIGHT + 6
 
-_TITLE = "One outage, without and with a circuit breaker"
+_TITLE = "The same calls, without and with a circuit breaker"
 _PAPER, _CARD, _BETTER, _WORSE = "#ffffff", "#f5f7fa", "#1d6b57", "#a3452c"
 _LEGEND = (
     (Kind.ANSWERED, "answered"),
@@ -48,13 +48,17 @@ class _Card(NamedTuple):
     worse: bool
 
     @classmethod
-    def of_counts(cls, what: str, bare: int, guarded: int) -> _Card:
-        return cls(what, count(bare), count(guarded), guarded > bare)
+    def of_counts(cls, what: str, bare: int | None, guarded: int | None) -> _Card:
+        return cls(what, count(bare), count(guarded), _worse(bare, guarded))
 
     @classmethod
     def of_times(cls, what: str, bare: float | None, guarded: float | None) -> _Card:
-        worse = bare is not None and guarded is not None and guarded > bare
-        return cls(what, duration(bare), duration(guarded), worse)
+        return cls(what, duration(bare), duration(guarded), _worse(bare, guarded))
+
+
+def _worse(bare: float | None, guarded: float | None) -> bool:
+    # A few percent are what two runs of anything differ by.
+    return bare is not None and guarded is not None and guarded > bare * 1.05
 
 
 def draw(bare: Run, guarded: Run) -> str:

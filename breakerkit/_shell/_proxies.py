@@ -1,0 +1,128 @@
+"""Stand-ins for objects: in all but the guarded call they are the object itself.
+
+This module and `_foreign` are the only ones that need wrapt, which imports
+asyncio; it is imported when the first such object is guarded.
+"""
+
+from __future__ import annotations
+
+import types
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import wrapt
+
+from breakerkit._shell._runs import coroutine_function
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from breakerkit._shell._gate import Carried, Gate
+
+
+class GuardedObject(wrapt.ObjectProxy[Any]):
+    """A callable object behind a gate."""
+
+    def __init__(self, wrapped: Any, call: Callable[..., Any], owner: Any) -> None:
+        super().__init__(wrapped)
+        self._self_call = call
+        self._self_owner = owner
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._self_call(*args, **kwargs)
+
+    @property
+    def breaker(self) -> Any:
+        """The breaker in front of it."""
+        return self._self_owner
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return _again, (self._self_owner, self.__wrapped__)
+
+
+class GuardedDescriptor(GuardedObject):
+    """The same for a callable that binds to instances, such as a compiled method."""
+
+    def __get__(self, instance: Any, kind: Any = None) -> Any:
+        bound = self.__wrapped__.__get__(instance, kind)
+        return self if bound is self.__wrapped__ else _again(self._self_owner, bound)
+
+
+def _again(owner: Any, wrapped: Any) -> Any:
+    return owner(wrapped)
+
+
+class PerInstance(wrapt.ObjectProxy[Any]):
+    """A method whose breaker belongs to the instance and goes when the instance goes.
+
+    Instances are told apart by identity, so they need be neither hashable nor
+    comparable; they must allow weak references.
+    """
+
+    def __init__(self, wrapped: Any, make: Callable[[], Any]) -> None:
+        super().__init__(wrapped)
+        self._self_make = make
+        self._self_bound: dict[int, tuple[Any, weakref.ref[Any]]] = {}
+
+    def __get__(self, instance: Any, kind: Any = None) -> Any:
+        if instance is None:
+            return self
+        return types.MethodType(self._self_of(instance), instance)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._self_of(args[0])(*args, **kwargs) if args else self.__wrapped__(**kwargs)
+
+    def _self_of(self, instance: Any) -> Any:
+        """Return the guarded function of one instance; two threads at once get the same."""
+        key, bound = id(instance), self._self_bound
+        if key not in bound:
+            made = self._self_make()(self.__wrapped__)
+            gone = weakref.ref(instance, lambda _: bound.pop(key, None))
+            return bound.setdefault(key, (made, gone))[0]
+        return bound[key][0]
+
+
+class GuardedAwaitable(wrapt.ObjectProxy[Any]):
+    """An awaitable object that settles its entry when it has been awaited or entered.
+
+    It is seen as what it stands for: a client's request object, say, that can
+    be awaited and used with ``async with``.
+    """
+
+    def __init__(self, wrapped: Any, gate: Gate, carried: Carried) -> None:
+        super().__init__(wrapped)
+        self._self_gate = gate
+        self._self_carried = carried
+        self._self_running: Any = None
+
+    def __await__(self) -> Any:
+        return self._self_await(lambda: self.__wrapped__).__await__()
+
+    async def __aenter__(self) -> Any:
+        return await self._self_await(self.__wrapped__.__aenter__)
+
+    async def __aexit__(self, *details: object) -> Any:
+        return await self.__wrapped__.__aexit__(*details)
+
+    # The coroutine protocol, for a loop that drives it as a task.
+
+    def send(self, value: Any) -> Any:
+        """Run on to the next suspension."""
+        return self._self_run().send(value)
+
+    def throw(self, *details: Any) -> Any:
+        """Raise inside."""
+        return self._self_run().throw(*details)
+
+    def close(self) -> None:
+        """End it; never begun, it gives its slot back."""
+        self._self_run().close()
+
+    def _self_run(self) -> Any:
+        if self._self_running is None:
+            self._self_running = self._self_await(lambda: self.__wrapped__)
+        return self._self_running
+
+    def _self_await(self, what: Any) -> Any:
+        gate = self._self_gate
+        return coroutine_function(lambda _args, _kwargs: gate, what, self._self_carried)()
