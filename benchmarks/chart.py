@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from benchmarks.harness import spread
+from benchmarks.peers import NOTES
 from benchmarks.shapes import GROUPS
 from benchmarks.subjects import OURS, WRAPT
 
@@ -53,14 +53,17 @@ def draw(result: Result, path: Path) -> None:
         for axes, key in zip(grid.flat, (key for row in PANELS for key in row), strict=True):
             _panel(axes, result, key)
         figure.suptitle(
-            "Total time of a guarded call, as a ratio to a no-op closure (log scale, shorter is better)",
+            "Time of a guarded call as a ratio to a no-op closure (log scale, shorter is better)",
             fontsize=11.5,
             fontweight="bold",
         )
-        figure.supxlabel(
-            f"{result.machine}; medians of {result.rounds} rounds", fontsize=8, color=RULE
-        )
+        figure.supxlabel(_foot(result), fontsize=8, color=RULE)
         figure.savefig(path, format="svg", metadata={"Date": None, "Creator": None})
+
+
+def _foot(result: Result) -> str:
+    lines = [f"* {note}" for (name, key), note in NOTES.items() if result.ratio(key, name)]
+    return "\n".join([*lines, f"{result.machine}; medians of {result.rounds} rounds"])
 
 
 def _height(result: Result, key: str) -> float:
@@ -95,7 +98,8 @@ def _ratios(axes: Any, result: Result, key: str) -> None:
         shown = f"{value:.2f}" if value < 10 else f"{value:.0f}"
         axes.text(max(value, 1) * 1.06, row, shown, va="center", fontsize=8, fontweight=weight)
     axes.axvline(1, color=RULE, linewidth=0.9)
-    axes.set_yticks(range(len(bars)), [name for name, _ in bars])
+    marks = {name: " *" if (name, key) in NOTES else "" for name, _ in bars}
+    axes.set_yticks(range(len(bars)), [name + marks[name] for name, _ in bars])
     _embolden(axes)
     axes.invert_yaxis()
     axes.tick_params(left=False)
@@ -122,21 +126,18 @@ def _colour(name: str) -> str:
 
 
 def _windows(axes: Any, result: Result) -> None:
-    """Draw the time of a success against the size of the window, from 0 up."""
+    """Draw the time of a success in each window against that in a window of 100, from 0 up."""
     members = result.samples.get("windows", {})
-    sizes, found = [int(size) for size in members], [spread(values) for values in members.values()]
-    axes.set_title("count window, ns per success", loc="left", fontweight="bold", fontsize=9.5)
+    found = {int(size): result.ratio("windows", size, "100") for size in members}
+    drawn = {size: ratio for size, ratio in found.items() if ratio is not None}
+    sizes, ratios = list(drawn), list(drawn.values())
+    axes.set_title("count window that grows", loc="left", fontweight="bold", fontsize=9.5)
+    axes.set_ylabel("success, to a window of 100")
     axes.set_xscale("log")
-    axes.fill_between(
-        sizes,
-        [each.low for each in found],
-        [each.high for each in found],
-        color=ACCENT,
-        alpha=0.18,
-        linewidth=0,
-    )
-    axes.plot(sizes, [each.median for each in found], color=ACCENT, marker="o", markersize=4)
-    axes.set_ylim(0, 1.35 * max((each.high for each in found), default=1))
+    low, high = [each.low for each in ratios], [each.high for each in ratios]
+    axes.fill_between(sizes, low, high, color=ACCENT, alpha=0.18, linewidth=0)
+    axes.plot(sizes, [each.median for each in ratios], color=ACCENT, marker="o", markersize=4)
+    axes.set_ylim(0, max([1.6, *high]))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xticks(sizes, [f"{size:,}".replace(",", " ") for size in sizes])
     axes.grid(axis="y", color=FAINT, linewidth=0.5)

@@ -4,7 +4,9 @@ A round measures every subject once. Groups come in a new order each round and
 so do the subjects of a group, which stay together: a ratio is taken within one
 round, between two measurements that lie milliseconds apart, so a machine that
 slows down for a second slows both sides of it. What is reported is the median
-of those ratios, never the ratio of two medians.
+of those ratios, never the ratio of two medians. Each measurement is itself the
+median of a few short slices, since another process may take the processor away
+for longer than a slice lasts.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 #: Rounds below which a run shows that the benchmark works and not how fast anything is.
 ENOUGH_ROUNDS = 15
+#: Parts of a batch that are timed one by one.
+SLICES = 5
 
 
 def _nothing() -> None:
@@ -35,8 +39,8 @@ class Subject:
         group: what it is compared within.
         name: who it is; one of each name in a group.
         measure: runs that many calls and returns the nanoseconds they took.
-        before: runs untimed before each batch.
-        weight: how much longer than usual a batch must be to mean something.
+        before: runs untimed before each slice of a batch.
+        weight: how much longer than usual a slice must be to mean something.
     """
 
     group: str
@@ -77,9 +81,9 @@ def ratios(values: Sequence[float], baseline: Sequence[float]) -> Spread:
     return spread([value / base for value, base in zip(values, baseline, strict=True)])
 
 
-def calibrate(subject: Subject, batch_ns: int) -> int:
-    """Return how many calls of ``subject`` take about ``batch_ns`` nanoseconds."""
-    wanted = batch_ns * subject.weight
+def calibrate(subject: Subject, slice_ns: int) -> int:
+    """Return how many calls of ``subject`` take about ``slice_ns`` nanoseconds."""
+    wanted = slice_ns * subject.weight
     count = 1
     while True:
         subject.before()
@@ -149,15 +153,19 @@ def _calibrated(
     counts = {}
     for done, subject in enumerate(subjects):
         with _no_collector():
-            counts[subject.group, subject.name] = calibrate(subject, batch_ns)
+            counts[subject.group, subject.name] = calibrate(subject, batch_ns // SLICES)
         progress("warm-up", done + 1, len(subjects))
     return counts
 
 
 def _batch(subject: Subject, count: int) -> float:
-    with _no_collector():
-        subject.before()
-        return subject.measure(count) / count
+    """Return the median of a batch's slices: most of them pass without an interruption."""
+    slices = []
+    for _ in range(SLICES):
+        with _no_collector():
+            subject.before()
+            slices.append(subject.measure(count) / count)
+    return statistics.median(slices)
 
 
 class _no_collector:  # noqa: N801 - reads as a verb phrase after `with`

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
@@ -134,7 +135,7 @@ class CircuitBreaker:
 
     @property
     def handles(self) -> tuple[ModeHandle, ...]:
-        """The switches that are held now: who, why, until when."""
+        """The switches that are held now, each with who, why and until when."""
         return control.held(self._guard)
 
     def snapshot(self) -> Snapshot:
@@ -266,8 +267,11 @@ class CircuitBreaker:
 
 def qualified(target: Any) -> str:
     """Return ``module.qualname`` of a callable, or of what it wraps, or of its type."""
-    while getattr(target, "__qualname__", None) is None and hasattr(target, "func"):
+    while isinstance(target, functools.partial):
         target = target.func
     if not isinstance(getattr(target, "__qualname__", None), str):
         target = type(target)
-    return f"{target.__module__}.{target.__qualname__}"
+    # Methods of built-in types know their class instead of a module, or neither.
+    owner = getattr(target, "__objclass__", None) or getattr(target, "__self__", None)
+    module = getattr(target, "__module__", None) or getattr(owner, "__module__", None)
+    return f"{module or type(owner).__module__}.{target.__qualname__}"

@@ -36,6 +36,14 @@ def is_coroutine_function(function: Any) -> bool:
     return inspect.iscoroutinefunction(getattr(type(function), "__call__", None))  # noqa: B004  # the method itself is wanted
 
 
+def cannot_await(name: str) -> TypeError:
+    """Return what is raised where a sync call meets a coroutine callback."""
+    return TypeError(
+        f"breaker {name!r} has a coroutine opening callback, which a sync call cannot await:"
+        " give a plain callable, or OpenCallback(..., loop=loop)"
+    )
+
+
 @attrs.frozen
 class OpenCallback:
     """What is called at an opening: ``callback(context, *extras)``.

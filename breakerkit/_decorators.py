@@ -90,7 +90,8 @@ def breaker(
     """
     making = Making(config, clock, registry, settings)
     if name is not None and not isinstance(name, str):
-        return making.unnamed()(name)
+        own = making.unnamed() if key is None else making.family(None, key, max_keys)
+        return own(name)
     if key is not None:
         return making.family(name, key, max_keys)
     return making.unnamed() if name is None else making.named(name)
@@ -161,6 +162,7 @@ def _guarded(
         return making.unlisted(f"{name or _qualified(kind)}.{method}")
 
     if scope == "instance" and not isinstance(value, classmethod | staticmethod):
+        one()(value)  # what cannot be guarded is told now, not at the first call
         return guard_per_instance(value, one)
     return one()(value) if name is None else making.named(f"{name}.{method}")(value)
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import reprlib
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 import attrs
 
 from breakerkit.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 T = TypeVar("T")
 HUNDRED = 100
@@ -92,7 +93,18 @@ def near(name: str, known: Iterable[str]) -> str:
 
 def is_number(value: object) -> bool:
     """Tell whether ``value`` is an ``int`` or ``float`` that is neither a ``bool`` nor nan or infinite."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an int that no float can hold
+        return False
+
+
+def answers_at_once(value: object) -> TypeGuard[Callable[..., Any]]:
+    """Tell whether ``value`` is a callable that is neither a class nor a coroutine function."""
+    plain = not isinstance(value, type) and not inspect.iscoroutinefunction(value)
+    return callable(value) and plain
 
 
 def to_seconds(value: float | timedelta) -> float:

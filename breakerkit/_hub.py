@@ -10,10 +10,10 @@ import attrs
 
 from breakerkit import _fields as fields
 from breakerkit._callbacks import is_coroutine_function
-from breakerkit._log import fault_in, hook_name, logger
+from breakerkit._log import fault_in, hook_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
 #: Events that may wait for a slow listener; beyond that the oldest are dropped and that is told.
 MOST_WAITING = 10_000
@@ -25,15 +25,6 @@ class Subscription:
 
     listener: Callable[[Any], object]
     kinds: tuple[type[Any], ...]
-
-    def tell(self, event: Any) -> None:
-        """Call the listener if it wants this kind; what it raises is logged."""
-        if not isinstance(event, self.kinds):
-            return
-        try:
-            self.listener(event)
-        except Exception as error:
-            fault_in(f"listener {hook_name(self.listener)}", event.name, error)
 
 
 def subscription(
@@ -63,15 +54,16 @@ class Hub:
     and nobody waits for a listener but the one call that delivers.
     """
 
-    __slots__ = ("_delivering", "_dropped", "_own", "_parent", "_waiting")
+    __slots__ = ("_delivering", "_own", "_parent", "_targets", "dropped", "waiting")
 
     def __init__(self, parent: Hub | None = None) -> None:
         self._own: tuple[Subscription, ...] = ()
         self._parent = parent
-        # Made at the first event: most breakers never have one.
-        self._waiting: deque[Any] | None = None
+        self._targets: dict[type[Any], tuple[Subscription, ...]] = {}
         self._delivering = threading.Lock()
-        self._dropped = 0
+        # Made for the first listener: most breakers never have one.
+        self.waiting: deque[Any] | None = None
+        self.dropped = 0
 
     def add(self, one: Subscription) -> None:
         """Add a listener."""
@@ -81,22 +73,48 @@ class Hub:
         """Take a listener away; one that is gone already is no error."""
         self._own = tuple(other for other in self._own if other is not one)
 
-    def listeners(self) -> Iterable[Subscription]:
+    def exchange(self, own: tuple[Subscription, ...]) -> tuple[Subscription, ...]:
+        """Put other listeners in place and return those that were there (for tests)."""
+        old, self._own = self._own, own
+        return old
+
+    def listeners(self) -> tuple[Subscription, ...]:
         """Return own and inherited listeners."""
         return self._own if self._parent is None else (*self._own, *self._parent.listeners())
 
-    def kinds(self) -> frozenset[type[Any]]:
-        """Return the kinds of event that somebody listens to."""
-        return frozenset(kind for one in self.listeners() for kind in one.kinds)
+    def retune(self) -> frozenset[type[Any]]:
+        """Look again who listens, and return the kinds of event that somebody wants."""
+        targets: dict[type[Any], tuple[Subscription, ...]] = {}
+        for one in self.listeners():
+            for kind in one.kinds:
+                targets[kind] = (*targets.get(kind, ()), one)
+        self._targets = targets
+        if targets and self.waiting is None:
+            self.waiting = deque(maxlen=MOST_WAITING)
+        return frozenset(targets)
 
     def post(self, event: Any) -> None:
-        """Queue an event; called under the policy's lock, which gives events their order."""
-        if self._waiting is None:
-            self._waiting = deque()
-        if len(self._waiting) >= MOST_WAITING:
-            self._waiting.popleft()
-            self._drop(event.name)
-        self._waiting.append(event)
+        """Queue an event; what is posted under the policy's lock keeps that order."""
+        waiting = self.waiting
+        if waiting is None:
+            return  # the last listener has gone
+        if len(waiting) == MOST_WAITING:
+            self.dropped += 1  # the oldest makes room
+        waiting.append(event)
+
+    def tell(self, event: Any) -> None:
+        """Deliver an event that was posted under no lock: at once, if nothing waits."""
+        delivering = self._delivering
+        if self.waiting or not delivering.acquire(False):
+            self.post(event)
+            self.drain()
+            return
+        try:
+            self._call(event)
+        finally:
+            delivering.release()
+        if self.waiting:
+            self.drain()
 
     def drain(self) -> None:
         """Deliver what waits, unless somebody is at it; called outside every lock.
@@ -104,24 +122,37 @@ class Hub:
         An event posted while the one who delivers is about to stop is not
         lost: the look at the queue comes again after the lock is free.
         """
-        while self._waiting and self._delivering.acquire(blocking=False):
+        while self.waiting:
+            # Kept by name: a listener may fork, and the child has another one.
+            delivering = self._delivering
+            if not delivering.acquire(False):
+                return
             try:
-                self._deliver(self._waiting)
+                self._deliver(self.waiting)
             finally:
-                self._delivering.release()
+                delivering.release()
 
     def forget(self) -> None:
         """Start empty in a forked child: the delivering thread lives in the parent."""
-        self._waiting = None
+        self.waiting = None
         self._delivering = threading.Lock()
 
     def _deliver(self, waiting: deque[Any]) -> None:
         while waiting:
             event = waiting.popleft()
-            for one in self.listeners():
-                one.tell(event)
+            self._call(event)
+            if self.dropped:
+                self._tell_dropped(event.name)
 
-    def _drop(self, name: str) -> None:
-        self._dropped += 1
-        if self._dropped == 1:
-            logger.warning("listeners of %r are too slow: events are being dropped", name)
+    def _call(self, event: Any) -> None:
+        for one in self._targets.get(type(event), ()):
+            try:
+                one.listener(event)
+            except Exception as error:
+                fault_in(f"listener {hook_name(one.listener)}", event.name, error)
+
+    def _tell_dropped(self, name: str) -> None:
+        fault_in(
+            "listeners", name, OverflowError(f"too slow: {self.dropped} events dropped in a row")
+        )
+        self.dropped = 0

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from breakerkit._breaker import UNNAMED, CircuitBreaker, qualified
+from breakerkit._callbacks import cannot_await
 from breakerkit._family import Family
 from breakerkit._fields import show
 from breakerkit._log import logger
 from breakerkit._methods import SelfFinder
 from breakerkit._shell._calls import guarded_by
 from breakerkit._shell._objects import check_callable, guard_callable
+from breakerkit._shell._shapes import Shape, shape_of
 from breakerkit.circuit import _control as control
 
 if TYPE_CHECKING:
@@ -77,7 +79,10 @@ class KeyedBreakers:
             return target
         if self.name == UNNAMED:
             self.name = qualified(bare)
-        takes_self = SelfFinder(bare)
+        if shape_of(bare) in {Shape.PLAIN, Shape.GENERATOR} and self._awaits():
+            raise cannot_await(self.name)
+        # What is bound already brings no self, whatever its first argument may be.
+        takes_self = SelfFinder(bare) if getattr(target, "__self__", None) is None else _never
 
         def find(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Guard:
             own = args[1:] if args and takes_self(args[0]) else args
@@ -121,6 +126,9 @@ class KeyedBreakers:
     def _snapshots(self) -> dict[str, Snapshot]:
         return {one.name: one.snapshot() for _, one in self._family.items()}
 
+    def _awaits(self) -> bool:
+        return any(one.awaits for one in self.config.on_open)
+
     def _one(self, key: Hashable) -> CircuitBreaker:
         return self._make(f"{self.name}[{key if isinstance(key, str) else show(key)}]")
 
@@ -128,6 +136,10 @@ class KeyedBreakers:
         logger.warning(
             "breaker %r: all of %d keys are open or held; it grows past max_keys", self.name, count
         )
+
+
+def _never(_first: object) -> bool:
+    return False
 
 
 def _standing(one: CircuitBreaker) -> control.Standing:

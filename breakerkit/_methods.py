@@ -7,6 +7,7 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from breakerkit._fields import near, show
+from breakerkit._shell._calls import beneath
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -87,6 +88,9 @@ class SelfFinder:
     def _look(self, kind: type) -> str:
         for base in kind.__mro__:
             for value in vars(base).values():
+                # By the type alone: a lazy object among them shall not come to life.
+                if not (callable(value) or hasattr(type(value), "__get__")):
+                    continue
                 if leads_to(getattr(value, "__func__", value), self._bare):
                     if isinstance(value, staticmethod):
                         return "static"
@@ -99,7 +103,7 @@ def leads_to(function: Any, bare: Any) -> bool:
     for _ in range(100):
         if function is bare:
             return True
-        function = getattr(function, "__wrapped__", None)
+        function = beneath(function)
         if function is None:
             return False
     return False

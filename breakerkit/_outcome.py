@@ -24,6 +24,10 @@ class Outcome(enum.Enum):
     NEUTRAL = "neutral"
 
 
+#: In place of a returned value where there is none: a block, an async generator.
+NO_VALUE = object()
+
+
 class Classifier:
     """Judge errors and values by a policy's filters; a filter that raises is logged."""
 
@@ -53,7 +57,7 @@ class Classifier:
 
     def value(self, value: object) -> Outcome:
         """Return what a returned value means."""
-        if self._failure_if is None:
+        if self._failure_if is None or value is NO_VALUE:
             return Outcome.SUCCESS
         try:
             return Outcome.FAILURE if self._failure_if(value) else Outcome.SUCCESS
@@ -64,11 +68,10 @@ class Classifier:
     def _judge(self, error: BaseException) -> Outcome:
         if isinstance(error, BaseExceptionGroup):
             return self._judge_group(error)
-        if isinstance(error, CallRejectedError):
+        # Filters are not asked about a cancellation: one that expects an Exception would raise.
+        if isinstance(error, CallRejectedError) or not isinstance(error, Exception):
             return Outcome.NEUTRAL
         if _matches(self._ignore_on, error):
-            return Outcome.NEUTRAL
-        if not isinstance(error, Exception):
             return Outcome.NEUTRAL
         if _matches(self._success_on, error) or isinstance(
             error, StopIteration | StopAsyncIteration
@@ -119,12 +122,14 @@ def _lists_group(wanted: ErrorFilter, group: BaseExceptionGroup[BaseException]) 
 def _to_filter(value: Any, root: type[BaseException]) -> Any:
     if isinstance(value, type):
         value = (value,)
-    if isinstance(value, list | set | frozenset):
+    if isinstance(value, set | frozenset):
+        value = sorted(value, key=repr)  # equal sets may come in any order, equal configs are equal
+    if isinstance(value, list):
         value = tuple(value)
     if isinstance(value, tuple):
         if all(isinstance(kind, type) and issubclass(kind, root) for kind in value):
             return value
-    elif callable(value):
+    elif fields.answers_at_once(value):
         return value
     return fields.fault(
         value, f"must be {root.__name__} types, or a predicate that is called with the exception"
@@ -143,7 +148,7 @@ def to_ignore_filter(value: Any) -> ErrorFilter:
 
 def to_value_filter(value: ValueFilter | None) -> ValueFilter | None:
     """Return a predicate on a returned value, or ``None`` for off."""
-    if value is None or (callable(value) and not isinstance(value, type)):
+    if value is None or fields.answers_at_once(value):
         return value
     return fields.fault(  # type: ignore[no-any-return]  # a Fault
         value, "must be a predicate that is called with the returned value, or None"

@@ -15,6 +15,7 @@ from breakerkit.events import EVENT_KINDS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from breakerkit._hub import Subscription
     from breakerkit.circuit._view import Snapshot
     from breakerkit.circuit.guard import Guard
 
@@ -127,12 +128,19 @@ class Registry:
         """Keep a guard in mind, weakly, so that listeners who come later reach it."""
         key = id(guard)
         self._guards[key] = weakref.ref(guard, lambda _: self._guards.pop(key, None))
+        if self._hub.listeners():  # one may have come while the guard was being made
+            with guard.lock:
+                guard.retune()
 
-    def exchange(self, policies: dict[str, Any]) -> dict[str, Any]:
-        """Put other policies in place and return those that were there (for tests)."""
+    def exchange(
+        self, policies: dict[str, Any], listeners: tuple[Subscription, ...]
+    ) -> tuple[dict[str, Any], tuple[Subscription, ...]]:
+        """Put other policies and listeners in place and return those that were there (for tests)."""
         with self._lock:
             old, self._policies = self._policies, policies
-        return old
+            heard = self._hub.exchange(listeners)
+        self._retune()
+        return old, heard
 
     def after_fork(self) -> None:
         """Take a fresh lock in a forked child."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from breakerkit.circuit.config import BreakerConfig
 
 __all__ = [
@@ -131,20 +130,25 @@ class OpenContext:
     error: BaseException | None
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class _Event:
     """Fields every event has.
 
     Attributes:
         name: name of the breaker.
-        at: when, aware UTC.
+        timestamp: when, in seconds since 1970 by the wall clock.
     """
 
     name: str
-    at: datetime
+    timestamp: float
+
+    @property
+    def at(self) -> datetime:
+        """When, as an aware UTC ``datetime``."""
+        return datetime.fromtimestamp(self.timestamp, UTC)
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class StateChanged(_Event):
     """The breaker moved from one state to another.
 
@@ -161,14 +165,14 @@ class StateChanged(_Event):
     mode: Mode
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class CallSucceeded(_Event):
     """A call ended well. ``duration`` is in seconds."""
 
     duration: float
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class CallFailed(_Event):
     """A call failed. ``error`` is ``None`` when its value was judged a failure."""
 
@@ -176,7 +180,7 @@ class CallFailed(_Event):
     error: BaseException | None
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class CallIgnored(_Event):
     """A call ended in a way that is no evidence: cancelled, ignored, refused further inside."""
 
@@ -184,7 +188,7 @@ class CallIgnored(_Event):
     error: BaseException | None
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class CallRejected(_Event):
     """A call was not run; in mode ``OBSERVE``: it would not have been, and was.
 
@@ -199,14 +203,14 @@ class CallRejected(_Event):
     mode: Mode
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class BreakerReset(_Event):
     """Somebody called ``reset()``; ``old`` is the state it was in."""
 
     old: State
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class ConfigChanged(_Event):
     """The settings were swapped while the breaker was live."""
 

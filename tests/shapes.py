@@ -10,13 +10,16 @@
 ``shape.run(breaker, behave)`` makes one guarded call and brings it to its end;
 ``shape.bind(breaker, behave)`` only makes what is called: a function without
 arguments, a coroutine function where ``shape.is_async``. `sync_shapes` and
-`async_shapes` are the two halves, `every_pair` all pairs of routes.
+`async_shapes` are the two halves, `every_pair` all pairs of routes. An awaitable
+that a behaviour returns is awaited inside the guarded code of an async shape.
 """
 
 from __future__ import annotations
 
 import asyncio
 import functools
+import inspect
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +30,12 @@ from breakerkit import CircuitBreaker
 
 #: What the guarded code does: returns a value or raises.
 Behave = Callable[[], Any]
+
+
+async def acting(behave: Behave) -> Any:
+    """Do what async guarded code does: behave, and await what that returns if it must be."""
+    value = behave()
+    return await value if inspect.isawaitable(value) else value
 
 
 def returning(value: Any = "value") -> Behave:
@@ -98,7 +107,7 @@ def _coroutine_function(breaker: CircuitBreaker, behave: Behave) -> Any:
     @breaker
     async def work() -> Any:
         await asyncio.sleep(0)
-        return behave()
+        return await acting(behave)
 
     return work
 
@@ -118,7 +127,7 @@ def _async_generator(breaker: CircuitBreaker, behave: Behave) -> Any:
     @breaker
     async def work() -> AsyncIterator[Any]:
         yield "an item"
-        yield behave()
+        yield await acting(behave)
 
     async def call() -> Any:
         return [item async for item in work()][-1]
@@ -141,7 +150,7 @@ def _async_method(breaker: CircuitBreaker, behave: Behave) -> Any:
     class Service:
         @breaker
         async def work(self) -> Any:
-            return behave()
+            return await acting(behave)
 
     return Service().work
 
@@ -176,7 +185,7 @@ def _call(breaker: CircuitBreaker, behave: Behave) -> Any:
 @_shape("async-call", is_async=True)
 def _async_call(breaker: CircuitBreaker, behave: Behave) -> Any:
     async def work() -> Any:
-        return behave()
+        return await acting(behave)
 
     return lambda: breaker.call(work)
 
@@ -189,7 +198,7 @@ def _apply(breaker: CircuitBreaker, behave: Behave) -> Any:
 @_shape("async-apply", is_async=True)
 def _async_apply(breaker: CircuitBreaker, behave: Behave) -> Any:
     async def work() -> Any:
-        return behave()
+        return await acting(behave)
 
     return lambda: breaker.apply(work)
 
@@ -207,7 +216,7 @@ def _guard_block(breaker: CircuitBreaker, behave: Behave) -> Any:
 def _async_guard_block(breaker: CircuitBreaker, behave: Behave) -> Any:
     async def call() -> Any:
         async with breaker.guard():
-            return behave()
+            return await acting(behave)
 
     return call
 
@@ -229,13 +238,32 @@ def _callable_object(breaker: CircuitBreaker, behave: Behave) -> Any:
 @_shape("returned-coroutine", is_async=True)
 def _returned_coroutine(breaker: CircuitBreaker, behave: Behave) -> Any:
     async def work() -> Any:
-        return behave()
+        return await acting(behave)
 
     @breaker
     def make() -> Any:
         return work()
 
     return make
+
+
+def in_thread(call: Callable[[], Any]) -> Any:
+    """Make a call in a thread of its own: what it returns, or raises."""
+    ended: list[Any] = []
+
+    def run() -> None:
+        try:
+            ended.append((call(), None))
+        except BaseException as error:
+            ended.append((None, error))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    value, error = ended.pop()
+    if error is not None:
+        raise error
+    return value
 
 
 def exhaust(generator: Any) -> Any:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from breakerkit._outcome import Outcome
-from breakerkit._shell._gate import enter, fail, succeed
+from breakerkit._outcome import NO_VALUE, Outcome
+from breakerkit._shell._gate import enter, enter_async, fail, succeed
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -53,7 +53,7 @@ class GuardBlock:
     def __enter__(self) -> Self:
         self._gate.check_sync()
         self._begin()
-        self._entry = self._gate.fast or self._gate.admit()
+        self._entry = enter(self._gate)
         return self
 
     def __exit__(
@@ -68,12 +68,12 @@ class GuardBlock:
         elif error is not None:
             self._gate.failed(entry, error)
         elif (ticket := next(entry.ticks)) >= entry.attention:
-            self._gate.succeeded(entry, ticket, None)
+            self._gate.succeeded(entry, ticket, NO_VALUE)
 
     async def __aenter__(self) -> Self:
         self._begin()
         self._later = []
-        self._entry = self._gate.fast or await enter(self._gate)
+        self._entry = await enter_async(self._gate)
         return self
 
     async def __aexit__(
@@ -88,7 +88,7 @@ class GuardBlock:
         elif error is not None:
             await fail(self._gate, entry, error)
         elif (ticket := next(entry.ticks)) >= entry.attention:
-            await succeed(self._gate, entry, ticket, None)
+            await succeed(self._gate, entry, ticket, NO_VALUE)
         for notice in self._later or ():
             await notice()
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 from typing import TYPE_CHECKING, Any
 
 from breakerkit._fields import show
 from breakerkit._shell._functions import run, run_plain
 from breakerkit._shell._shapes import Shape, shape_of, surely_plain
-from breakerkit.errors import CallCancelledError
+from breakerkit.errors import CallCancelledError, CallRejectedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,8 +28,15 @@ def guarded_by(owner: Any, function: Any) -> bool:
             return False
         if getattr(function, "breaker", None) is owner:
             return True
-        function = getattr(function, "__wrapped__", None) or getattr(function, "func", None)
+        function = beneath(function)
     return False
+
+
+def beneath(function: Any) -> Any:
+    """Return what a decorator or a partial was put around, ``None`` if nothing is known of it."""
+    if isinstance(function, functools.partial | functools.partialmethod):
+        return function.func
+    return getattr(function, "__wrapped__", None)
 
 
 def run_call(gate: Any, owner: Any, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -40,7 +49,9 @@ def run_call(gate: Any, owner: Any, function: Callable[..., Any], args: Any, kwa
     if not callable(function):
         raise TypeError(f"operation={show(function)}: must be callable; a text is never evaluated")
     if guarded_by(owner, function):
-        return function(*args, **kwargs)
+        if not isinstance(gate, Cancelling):
+            return function(*args, **kwargs)
+        gate = gate.looking()
     if surely_plain(function):
         gate.check_sync()
         return run_plain(gate, function, args, kwargs)
@@ -53,7 +64,7 @@ def run_call(gate: Any, owner: Any, function: Callable[..., Any], args: Any, kwa
 class Cancelling:
     """A gate that looks at a signal after it has let a call in and before the call begins."""
 
-    __slots__ = ("_gate", "_name", "_signal", "check_sync", "drop", "failed", "succeeded")
+    __slots__ = ("_gate", "_name", "_signal", "check_sync", "clock", "drop", "failed", "succeeded")
 
     fast = None
 
@@ -65,16 +76,43 @@ class Cancelling:
         self.succeeded = gate.succeeded
         self.failed = gate.failed
         self.drop = gate.drop
+        self.clock = gate.clock
 
     def admit(self, later: Later | None = None) -> Any:
         """Let a call in, then see whether it is still wanted.
 
+        Returns:
+            An entry, or the gate's rejection, whatever the signal says.
+
         Raises:
-            CallRejectedError: the gate refused, whatever the signal says.
             CallCancelledError: let in, and cancelled before it began.
         """
         entry = self._gate.fast or self._gate.admit(later)
+        if isinstance(entry, CallRejectedError):
+            return entry
         if self._signal.cancelled:
             self._gate.ignored(entry)
             raise CallCancelledError(self._name, self._signal.reason)
         return entry
+
+    def looking(self) -> Looking:
+        """Return the same for a call that passes the gate by itself further inside."""
+        return Looking(self._gate, self._signal, self._name)
+
+
+class Looking(Cancelling):
+    """A gate that only looks at the signal: what ends well or badly is told by the call itself."""
+
+    __slots__ = ()
+
+    #: An entry whose end nobody hears about.
+    ticks = itertools.repeat(0)
+    attention = 1
+
+    def __init__(self, gate: Any, signal: CancelSignal, name: str) -> None:
+        super().__init__(gate, signal, name)
+        self.failed = self.drop = lambda *_: None
+
+    def admit(self, later: Later | None = None) -> Any:
+        """Ask the gate only for a call that will not run: any other asks it by itself."""
+        return super().admit(later) if self._signal.cancelled else self

@@ -50,8 +50,7 @@ def _watch(gate: Gate, entry: Any, future: Any) -> Any:
 
     def done(ended: Any) -> None:
         entry = carried.take()
-        error = _error_of(ended)
-        if error is not None:
+        if (error := _error_of(ended)) is not None:
             gate.failed(entry, error)
         elif (ticket := next(entry.ticks)) >= entry.attention:
             gate.succeeded(entry, ticket, ended.result())
@@ -67,8 +66,7 @@ def _watch(gate: Gate, entry: Any, future: Any) -> Any:
 
 def _error_of(future: Any) -> BaseException | None:
     if future.cancelled():
-        try:
-            future.result()
-        except BaseException as error:  # the cancellation, as its own type
-            return error
+        # Not the future's own error: that of ``concurrent.futures`` is an
+        # ``Exception``, and a call that was cancelled is no evidence.
+        return GeneratorExit("the future was cancelled")
     return future.exception()  # type: ignore[no-any-return]  # any future's

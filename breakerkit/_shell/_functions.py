@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+from sys import exception as handled
 from typing import TYPE_CHECKING, Any
 
 from breakerkit._shell._deferred import carry
-from breakerkit._shell._gate import Gate, enter, fail, succeed
+from breakerkit._shell._gate import Gate, enter, enter_async, fail, refuse, succeed
 from breakerkit._shell._runs import MAKERS
 from breakerkit._shell._shapes import Shape, runs_later
+from breakerkit.errors import CallRejectedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,8 +32,13 @@ def guard_plain(gate: Gate, function: Callable[..., Any]) -> Callable[..., Any]:
         entry = gate.fast
         if entry is None:
             entry = gate.admit()
+            if isinstance(entry, CallRejectedError):
+                if handled() is not None:
+                    refuse(entry)
+                raise entry
         try:
-            value = function(*args, **kwargs)
+            # Passing on no keywords as no keywords saves CPython a copy of nothing.
+            value = function(*args, **kwargs) if kwargs else function(*args)
         except BaseException as error:
             gate.failed(entry, error)
             raise
@@ -40,7 +47,9 @@ def guard_plain(gate: Gate, function: Callable[..., Any]) -> Callable[..., Any]:
                 return carry(gate, entry, value)
             plain = type(value)
         if (ticket := next(entry.ticks)) >= entry.attention:
-            gate.succeeded(entry, ticket, value)
+            now = None
+            if ticket >= entry.judge_at or (now := gate.clock.now()) >= entry.edge:
+                gate.succeeded(entry, ticket, value, None, now)
         return value
 
     return guarded
@@ -53,9 +62,9 @@ def guard_coroutine(gate: Gate, function: Callable[..., Any]) -> Callable[..., A
     async def guarded(*args: Any, **kwargs: Any) -> Any:
         entry = gate.fast
         if entry is None:
-            entry = await enter(gate)
+            entry = await enter_async(gate)
         try:
-            value = await function(*args, **kwargs)
+            value = await (function(*args, **kwargs) if kwargs else function(*args))
         except BaseException as error:
             await fail(gate, entry, error)
             raise
@@ -89,9 +98,7 @@ def find_function(find: Find, function: Callable[..., Any], shape: Shape) -> Cal
 
 def run_plain(gate: Gate, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """Run one plain call."""
-    entry = gate.fast
-    if entry is None:
-        entry = gate.admit()
+    entry = enter(gate)
     try:
         value = function(*args, **kwargs)
     except BaseException as error:

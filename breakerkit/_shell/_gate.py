@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+
+from breakerkit.errors import CallRejectedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from breakerkit._callbacks import Later
+    from breakerkit.clock import Clock
 
 
 class Entry(Protocol):
     """What an admission hands out.
 
     A success draws a ticket from ``ticks``; below ``attention`` that is all.
+    Else, below ``judge_at`` and before ``edge`` on the gate's clock, it is too.
     """
 
     ticks: Iterator[int]
 
     @property
     def attention(self) -> int:
-        """The first ticket the gate wants to hear about."""
+        """The first ticket the gate may want to hear about."""
+        ...
+
+    @property
+    def judge_at(self) -> float:
+        """The first ticket it wants to hear about whatever the time."""
+        ...
+
+    @property
+    def edge(self) -> float:
+        """The moment from which it wants to hear about any ticket."""
         ...
 
 
@@ -31,11 +45,26 @@ class Gate(Protocol):
     def fast(self) -> Any:
         """An entry that may be used with no admission, or ``None``."""
 
-    def admit(self, later: Later | None = None) -> Any:
-        """Let a call in, or raise a `CallRejectedError`."""
+    @property
+    def clock(self) -> Clock:
+        """Where its time comes from."""
+        ...
 
-    def succeeded(self, entry: Any, ticket: int, value: object, later: Later | None = None) -> None:
-        """Hear a returned value."""
+    def admit(self, later: Later | None = None) -> Any:
+        """Let a call in, or return the `CallRejectedError` to be raised.
+
+        It is returned, so that its traceback is the shortest there can be.
+        """
+
+    def succeeded(
+        self,
+        entry: Any,
+        ticket: int,
+        value: object,
+        later: Later | None = None,
+        now: float | None = None,
+    ) -> None:
+        """Hear a returned value; ``now`` is the clock's reading, if it was read already."""
 
     def failed(self, entry: Any, error: BaseException, later: Later | None = None) -> None:
         """Hear an exception, a cancellation included."""
@@ -44,14 +73,40 @@ class Gate(Protocol):
         """Hear, from a destructor, that nobody will know how the call ended."""
 
 
-async def enter(gate: Gate) -> Any:
-    """Let an async call in; coroutine callbacks of an opening are awaited here."""
-    later: Later = []
+def refuse(rejection: CallRejectedError) -> NoReturn:
+    """Raise a rejection without a ``__context__``.
+
+    Python links an exception to the one that is being handled; in a retry loop
+    that chain would grow with every rejection.
+    """
     try:
-        return gate.admit(later)
-    finally:
+        raise rejection
+    except CallRejectedError:
+        rejection.__context__ = None
+        raise
+
+
+def enter(gate: Gate) -> Any:
+    """Let a call in, or raise."""
+    entry = gate.fast
+    if entry is None:
+        entry = gate.admit()
+        if isinstance(entry, CallRejectedError):
+            refuse(entry)
+    return entry
+
+
+async def enter_async(gate: Gate) -> Any:
+    """Let an async call in, or raise; coroutine callbacks of an opening are awaited here."""
+    entry = gate.fast
+    if entry is None:
+        later: Later = []
+        entry = gate.admit(later)
         for notice in later:
             await notice()
+        if isinstance(entry, CallRejectedError):
+            refuse(entry)
+    return entry
 
 
 async def fail(gate: Gate, entry: Any, error: BaseException) -> None:
@@ -79,6 +134,11 @@ class Carried:
         self._gate = gate
         self._entry = entry
         self._taken = False
+
+    @property
+    def taken(self) -> bool:
+        """Whether somebody settles it already."""
+        return self._taken
 
     def take(self) -> Any:
         """Return the entry to whoever settles it from now on."""

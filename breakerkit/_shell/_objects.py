@@ -27,14 +27,15 @@ def guard_callable(
     Raises:
         TypeError: it is no callable, is a class, or cannot be judged by its call.
     """
-    if isinstance(target, classmethod | staticmethod):
+    # By the true type: a proxy of another library's calls itself what it stands for.
+    if issubclass(type(target), classmethod | staticmethod):
         return type(target)(guard_callable(target.__func__, owner, gate=gate, find=find))
     check_callable(target)
     shape = shape_of(target)
     guarded = (
         guard_function(gate, target, shape) if gate else find_function(find, target, shape)  # type: ignore[arg-type]  # one of the two is given
     )
-    if isinstance(target, types.FunctionType):
+    if type(target) is types.FunctionType:
         guarded.breaker = owner  # type: ignore[attr-defined]  # what makes it a Guarded
         return guarded
     from breakerkit._shell import _proxies as proxies  # noqa: PLC0415  # wrapt is slow to import

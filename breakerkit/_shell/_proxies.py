@@ -6,6 +6,7 @@ asyncio; it is imported when the first such object is guarded.
 
 from __future__ import annotations
 
+import sys
 import types
 import weakref
 from typing import TYPE_CHECKING, Any
@@ -28,8 +29,10 @@ class GuardedObject(wrapt.ObjectProxy[Any]):
         self._self_call = call
         self._self_owner = owner
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._self_call(*args, **kwargs)
+    @property
+    def __call__(self) -> Any:
+        # The function itself: a framework may ask it whether a call is to be awaited.
+        return self._self_call
 
     @property
     def breaker(self) -> Any:
@@ -37,7 +40,7 @@ class GuardedObject(wrapt.ObjectProxy[Any]):
         return self._self_owner
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return _again, (self._self_owner, self.__wrapped__)
+        return _name_of(self) or (_again, (self._self_owner, self.__wrapped__))
 
 
 class GuardedDescriptor(GuardedObject):
@@ -50,6 +53,17 @@ class GuardedDescriptor(GuardedObject):
 
 def _again(owner: Any, wrapped: Any) -> Any:
     return owner(wrapped)
+
+
+def _name_of(proxy: Any) -> str | None:
+    """Return the name under which its module has this very proxy: by that it pickles."""
+    name = getattr(proxy.__wrapped__, "__qualname__", None)
+    if not isinstance(name, str):
+        return None
+    found: Any = sys.modules.get(getattr(proxy.__wrapped__, "__module__", None) or "")
+    for step in name.split("."):
+        found = getattr(found, step, None)
+    return name if found is proxy else None
 
 
 class PerInstance(wrapt.ObjectProxy[Any]):
@@ -71,6 +85,9 @@ class PerInstance(wrapt.ObjectProxy[Any]):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._self_of(args[0])(*args, **kwargs) if args else self.__wrapped__(**kwargs)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self.__wrapped__.__qualname__  # pickle looks whether that leads here
 
     def _self_of(self, instance: Any) -> Any:
         """Return the guarded function of one instance; two threads at once get the same."""
@@ -96,9 +113,13 @@ class GuardedAwaitable(wrapt.ObjectProxy[Any]):
         self._self_running: Any = None
 
     def __await__(self) -> Any:
+        if self._self_carried.taken:
+            return self.__wrapped__.__await__()  # awaited again: one call, judged once
         return self._self_await(lambda: self.__wrapped__).__await__()
 
     async def __aenter__(self) -> Any:
+        if self._self_carried.taken:
+            return await self.__wrapped__.__aenter__()
         return await self._self_await(self.__wrapped__.__aenter__)
 
     async def __aexit__(self, *details: object) -> Any:

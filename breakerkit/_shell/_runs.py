@@ -11,7 +11,8 @@ import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from breakerkit._shell._gate import Carried, Gate, enter, fail, succeed
+from breakerkit._outcome import NO_VALUE
+from breakerkit._shell._gate import Carried, Gate, enter, enter_async, fail, succeed
 from breakerkit._shell._shapes import Shape
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def coroutine_function(find: Find, function: Function, carried: Carried | None =
 
     async def guarded(*args: Any, **kwargs: Any) -> Any:
         gate = find(args, kwargs)
-        entry = carried.take() if carried else gate.fast or await enter(gate)
+        entry = carried.take() if carried else await enter_async(gate)
         try:
             value = await function(*args, **kwargs)
         except BaseException as error:
@@ -45,7 +46,7 @@ def generator_function(find: Find, function: Function, carried: Carried | None =
 
     def guarded(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
         gate = find(args, kwargs)
-        entry = carried.take() if carried else gate.fast or gate.admit()
+        entry = carried.take() if carried else enter(gate)
         try:
             value = yield from function(*args, **kwargs)
         except BaseException as error:
@@ -87,7 +88,7 @@ def async_generator_function(
 
     async def guarded(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         gate = find(args, kwargs)
-        held = carried or Carried(gate, gate.fast or await enter(gate))
+        held = carried or Carried(gate, await enter_async(gate))
         try:
             stream = function(*args, **kwargs)
             item = await anext(stream)
@@ -104,7 +105,7 @@ def async_generator_function(
         except StopAsyncIteration:
             entry = held.take()
             if (ticket := next(entry.ticks)) >= entry.attention:
-                await succeed(gate, entry, ticket, None)
+                await succeed(gate, entry, ticket, NO_VALUE)
         except BaseException as error:
             await fail(gate, held.take(), error)
             raise

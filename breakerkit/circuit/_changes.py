@@ -49,10 +49,14 @@ def reconfigure(machine: Machine, config: BreakerConfig, now: float) -> None:
 
 def _refit(period: Closed, old: BreakerConfig, new: BreakerConfig, now: float) -> None:
     period.window = _refit_window(period.window, old, new, period.last(), now)
-    if period.slow is None or not _same_kind(old, new) or new.slow_call_duration is None:
-        period.slow = make_slow(new, now)
+    slow, fresh = period.slow, make_slow(new, now)
+    if slow is None or fresh is None:
+        period.slow = fresh
+    elif _same_kind(old, new):
+        slow.adapt(fresh.limit, _size(new), now)
     else:
-        period.slow.adapt(new.slow_call_duration, _size(new), now)
+        fresh.running = slow.running  # the tally starts over, calls that hang are still watched
+        period.slow = fresh
 
 
 def _refit_window(

@@ -25,9 +25,13 @@ if TYPE_CHECKING:
 def state(guard: Guard) -> State:
     """Return the state as it reads now."""
     now = guard.clock.now()
+    if guard.dropped:
+        settle_dropped(guard, now)
     present = guard.machine.state
     if not guard.handles and isinstance(present, Closed):
         return State.CLOSED
+    if guard.dropped:
+        settle_dropped(guard, now)
     with guard.lock:
         return _look(guard, now).state
 

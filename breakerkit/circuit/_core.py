@@ -6,6 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from breakerkit import _fork as fork
+from breakerkit._callbacks import cannot_await
 from breakerkit._hub import Hub
 from breakerkit._outcome import Classifier
 from breakerkit.circuit import _changes as changes
@@ -39,7 +40,7 @@ class Core:
 
     __slots__ = (
         "__weakref__", "async_only", "callbacks", "classifier", "clock", "dropped", "fast",
-        "handles", "hub", "lock", "machine", "mode", "name", "quick", "quiet", "reports", "sync_used",
+        "handles", "hub", "lock", "machine", "mode", "name", "plain", "quick", "quiet", "rejections", "reports", "sync_used",
     )  # fmt: skip
 
     def __init__(self, name: str, config: BreakerConfig, clock: Clock, parent: Hub | None) -> None:
@@ -47,6 +48,7 @@ class Core:
         self.clock = clock
         self.lock = threading.RLock()
         self.machine = Machine(config, clock.now(), utc_now)
+        self.rejections = self.machine.counts.rejections
         self.hub = Hub(parent)
         self.reports = Reports(self.hub, name)
         self.callbacks: tuple[OpenCallback, ...] = ()
@@ -74,18 +76,18 @@ class Core:
     def changed(self) -> tuple[list[Move], Mode]:
         """Take what the machine did, and put the lock-free path where it belongs. Under the lock."""
         self._place_fast()
-        moves = self.machine.moves
-        if moves:
-            self.machine.moves = []
-            for move in moves:
-                self.reports.moved(move, self.mode)
+        # Never hand out the list in use, an empty one either: the next change, by
+        # another thread, would be told twice.
+        moves, self.machine.moves = self.machine.moves, []
+        for move in moves:
+            self.reports.moved(move, self.mode)
         return moves, self.mode
 
     def _place_fast(self) -> None:
         state = self.machine.state
-        if self.quick and type(state) is Closed:
+        if self.plain and type(state) is Closed:
             self.machine.watch(state)
-            self.fast = state
+            self.fast = state if self.quick else None
         else:
             self.fast = None
 
@@ -93,11 +95,11 @@ class Core:
         """Tell callbacks and listeners, with the lock free."""
         for move in moves:
             telling.log_move(self.name, move)
-            if mode is not Mode.OBSERVE:
-                callbacks = (*self.config.on_open, *self.callbacks)
-                telling.tell_opening(
-                    self.name, self.config, move, callbacks, self._settle_duration, later
-                )
+            # An open_duration that is a callable is asked in OBSERVE too: the state reads what it would be.
+            callbacks = () if mode is Mode.OBSERVE else (*self.config.on_open, *self.callbacks)
+            telling.tell_opening(
+                self.name, self.config, move, callbacks, self._settle_duration, later
+            )
         self.hub.drain()
 
     def _settle_duration(self, opened: Open, seconds: float) -> None:
@@ -113,13 +115,8 @@ class Core:
         self.async_only = any(one.awaits for one in (*config.on_open, *self.callbacks))
         self.reports.retune()
         self.quiet = not self.handles and not self.reports.wants_rejections
-        self.quick = not (
-            self.handles
-            or self.reports.wants_calls
-            or config.slow_call_duration
-            or config.failure_if
-            or config.trip_rules
-        )
+        self.plain = not (self.handles or config.trip_rules or config.failure_if)
+        self.quick = self.plain and not (self.reports.wants_calls or config.slow_call_duration)
         self._place_fast()
 
     def set_handles(self, handles: tuple[ModeHandle, ...], now: float) -> None:
@@ -146,10 +143,7 @@ class Core:
             TypeError: as said.
         """
         if self.async_only:
-            raise TypeError(
-                f"breaker {self.name!r} has a coroutine opening callback, which a sync call"
-                " cannot await: give a plain callable, or OpenCallback(..., loop=loop)"
-            )
+            raise cannot_await(self.name)
 
     def rename(self, name: str) -> None:
         """Take a name, once it is known."""

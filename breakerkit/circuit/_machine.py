@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from breakerkit._outcome import Outcome
 from breakerkit.circuit._backoff import Backoff
+from breakerkit.circuit._counting import never
 from breakerkit.circuit._moves import (
     FALLBACK_DURATION,
     MOVES,
@@ -28,8 +29,7 @@ from breakerkit.circuit._moves import (
     without_error,
 )
 from breakerkit.circuit._rules import SlowCallRule, built_in, verdict
-from breakerkit.circuit._states import NEVER, Closed, HalfOpen, Lease, Open, State
-from breakerkit.circuit._window import TimeWindow
+from breakerkit.circuit._states import Closed, HalfOpen, Lease, Open, State
 from breakerkit.events import Evidence, OpenReason
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Machine:
         if isinstance(self.state, Open):
             if not self._rest_over(self.state, now):
                 return refused(self.state, now)
-            self._enter(HalfOpen(self.state))
+            self._enter(self.state, HalfOpen(self.state))
         assert isinstance(self.state, HalfOpen)
         return self._admit_probe(self.state, now)
 
@@ -122,13 +122,15 @@ class Machine:
         self.lapse(now)
         period = lease.period
         if period is not self.state:
+            self._sweep(now)
             return
         if isinstance(period, HalfOpen):
             period.active.pop(lease, None)
             self._close_if_done(period, now)
         elif isinstance(period, Closed) and period.slow is not None:
-            self._sweep(now)
-            period.slow.finish(lease, now, completed=False)
+            found = period.slow.sweep(now)
+            if period.slow.finish(lease, now, completed=False) or found:
+                self._judge_slow(period, now)
 
     def succeed(self, period: Closed, ticket: int, now: float) -> None:
         """Take in a success of the lock-free path, whose ticket is drawn already."""
@@ -147,20 +149,31 @@ class Machine:
         now: float,
         error: BaseException | None,
     ) -> None:
-        found = period.slow is not None and period.slow.sweep(now)
-        if outcome is Outcome.NEUTRAL:
+        completed = outcome is not Outcome.NEUTRAL
+        found = self._end_watch(period, entry, now, completed=completed)
+        if not completed:
             self.counts.ignored += 1
             if found:
                 self._judge_slow(period, now)
             return
-        if period.slow is not None and isinstance(entry, Lease):
-            period.slow.finish(entry, now, completed=True)
+        if outcome is Outcome.FAILURE:
+            period.ask()  # a success after this one must not pass by what it is about to say
         ticket = next(period.ticks)
         if outcome is Outcome.SUCCESS:
             self._take_success(period, ticket, now)
         else:
             self._take_failure(period, ticket, now)
         self._judge(period, now, error)
+
+    def _end_watch(self, period: Closed, entry: Entry, now: float, *, completed: bool) -> bool:
+        """Stop watching a call for being slow; tell whether any call has turned slow by now."""
+        if period.slow is None:
+            return False
+        found = period.slow.sweep(now)
+        # A block whose outcome was decided as neutral runs on, and may turn slow yet.
+        if isinstance(entry, Lease) and (completed or entry.settled):
+            found = period.slow.finish(entry, now, completed=completed) or found
+        return found
 
     def _take_success(self, period: Closed, ticket: int, now: float) -> None:
         period.streak = 0
@@ -180,7 +193,7 @@ class Machine:
         if outcome is Outcome.SUCCESS:
             state.successes += 1
         elif outcome is Outcome.FAILURE:
-            self._open(OpenReason.PROBE_FAILURE, now, state.after.evidence, error)
+            self._open(state, OpenReason.PROBE_FAILURE, now, state.after.evidence, error)
 
     # -- rules -------------------------------------------------------------
 
@@ -190,7 +203,17 @@ class Machine:
             return  # no rule fires without a failure or a slow call; the usual case is cheap
         evidence = period.evidence(now, error)
         if reason := verdict(self.rules, evidence):
-            self._open(reason, now, evidence, error)
+            self._open(period, reason, now, evidence, error)
+
+    def _judge_verge(self, period: Closed, now: float) -> None:
+        """Judge as of the call that made the window just large enough, if others have passed it.
+
+        Those have drawn their tickets and wait for the lock, so they come later;
+        to count them would let a rate slip by that is reached at just so many calls.
+        """
+        evidence = period.verge(max(self.config.minimum_calls, 1), now)
+        if evidence is not None and (reason := verdict(self.rules, evidence)):
+            self._open(period, reason, now, evidence, None)
 
     def trip(
         self,
@@ -201,22 +224,23 @@ class Machine:
     ) -> None:
         """Open because a user's rule said so, unless the period it judged is over."""
         if isinstance(period, Closed) and period is self.state:
-            self._open(reason, now, period.evidence(now, error), error)
+            self._open(period, reason, now, period.evidence(now), error)
 
     def watch(self, period: Closed) -> None:
         """Say which coming success needs more than a ticket: the rest cannot change a verdict.
 
         Asked by the guard whenever it opens its lock-free path.
         """
-        last = period.last()
-        judge_at = math.inf
-        if period.window is not None:
-            judge_at = period.window.reaches(max(self.config.minimum_calls, 1), last)
-        calm = not period.streak and not period.pending
-        timed = isinstance(period.window, TimeWindow)
-        period.judge_at = judge_at
-        period.edge = period.window.edge() if calm and timed and period.window else -math.inf
-        period.attention = int(min(judge_at, NEVER)) if calm and not timed else 0
+        last, minimum = period.last(), max(self.config.minimum_calls, 1)
+        if period.slow is not None:
+            period.slow.watch(minimum)
+        calm, window = not period.streak and not period.pending, period.window
+        judge_at = math.inf if window is None else window.reaches(minimum, last)
+        timed = window is not None and window.timed
+        period.short = judge_at < math.inf
+        period.judge_at = judge_at if calm else 0
+        period.edge = window.edge() if window is not None and timed and calm else -math.inf
+        period.attention = int(min(judge_at, never(last))) if calm and not timed else 0
 
     def _sweep(self, now: float) -> None:
         """Let calls that still run past the limit turn slow, and judge that."""
@@ -227,13 +251,18 @@ class Machine:
     def _judge_slow(self, period: Closed, now: float) -> None:
         evidence = period.evidence(now)
         if reason := verdict(self.slow_rule, evidence):
-            self._open(reason, now, evidence, None)
+            self._open(period, reason, now, evidence, None)
 
     # -- moves -------------------------------------------------------------
 
     def lapse(self, now: float) -> None:
-        """Take the slots of probes that held them too long; each lapse acts at its own moment."""
+        """Let happen what is due, whoever notices: a probe that held its slot too long loses it.
+
+        Each lapse acts at its own moment.
+        """
         state = self.state
+        if isinstance(state, Closed):
+            self._judge_verge(state, now)
         if not isinstance(state, HalfOpen):
             return
         timeout = state.timeout(self.config)
@@ -246,20 +275,18 @@ class Machine:
 
     def _close_if_done(self, state: HalfOpen, now: float) -> None:
         if state.successes >= self.config.probe_success_threshold and not state.active:
-            self.openings = 0
-            self._enter(Closed(self.config, now))
+            self._enter(state, Closed(self.config, now))
 
     def _open(
         self,
+        old: State,
         reason: OpenReason | str,
         now: float,
         evidence: Evidence,
         error: BaseException | None,
     ) -> None:
-        self.openings += 1
-        self.counts.openings += 1
         pause = self._pause(now)
-        self._enter(Open(reason, now, pause, without_error(evidence), self.stamp()), error)
+        self._enter(old, Open(reason, now, pause, without_error(evidence), self.stamp()), error)
 
     def _pause(self, now: float) -> float:
         plan = self.config.open_duration
@@ -271,17 +298,24 @@ class Machine:
             return pause
         return plan if isinstance(plan, float) else FALLBACK_DURATION
 
-    def _enter(self, new: State, error: BaseException | None = None) -> None:
+    def _enter(self, old: State, new: State, error: BaseException | None = None) -> None:
         """Make the move: the new state is whole before anybody can see it."""
-        old = self.state
+        if self.state is not old:
+            return  # a signal handler of this very thread has made another move meanwhile
         names = NAMES[type(old)], NAMES[type(new)]
         assert names in MOVES, names
-        opened = new if isinstance(new, Open) else None
-        self.moves.append(Move(*names, opened, self.openings, error))
         self.replace(new)
+        opened = new if isinstance(new, Open) else None
+        if opened:
+            self.openings += 1
+            self.counts.openings += 1
+        elif isinstance(new, Closed):
+            self.openings = 0
+        self.moves.append(Move(*names, opened, self.openings, error))
 
     def replace(self, new: State) -> None:
         """Put a new generation in place; successes of the old one are counted from here on."""
-        if isinstance(self.state, Closed):
-            self.counts.successes += self.state.retire()
-        self.state = new
+        old, self.state = self.state, new
+        if isinstance(old, Closed):
+            counted = old.retire()
+            self.counts.successes += counted

@@ -6,7 +6,8 @@ import itertools
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from breakerkit._outcome import Outcome
-from breakerkit.circuit._states import Closed, HalfOpen, Lease, Open, State, drawn
+from breakerkit.circuit._counting import drawn
+from breakerkit.circuit._states import Closed, HalfOpen, Lease, Open, State
 from breakerkit.events import Evidence, OpenReason
 from breakerkit.events import State as Name
 
@@ -55,7 +56,7 @@ class Refusal(NamedTuple):
 class Counts:
     """Counters since creation. Successes of the present closed period are counted by itself."""
 
-    __slots__ = ("failures", "ignored", "openings", "rejections", "successes")
+    __slots__ = ("failures", "forgotten", "ignored", "openings", "rejections", "successes")
 
     def __init__(self) -> None:
         self.successes = 0
@@ -63,6 +64,7 @@ class Counts:
         self.ignored = 0
         self.openings = 0
         self.rejections = itertools.count(1)  # drawn without the lock
+        self.forgotten = itertools.count(1)  # likewise: ignored calls whose end nobody saw
 
     def take(self, outcome: Outcome) -> None:
         """Count one ended call."""

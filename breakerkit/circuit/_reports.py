@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from time import time
 from typing import TYPE_CHECKING, Any
 
 from breakerkit._outcome import Outcome
 from breakerkit.circuit._states import Lease
-from breakerkit.clock import utc_now
 from breakerkit.events import (
     BreakerReset,
     CallFailed,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class Reports:
     """Make events of the kinds that are wanted and queue them in the hub."""
 
-    __slots__ = ("_hub", "_name", "_wanted", "wants_calls", "wants_rejections")
+    __slots__ = ("_hub", "_name", "_wanted", "wants_calls", "wants_rejections", "wants_successes")
 
     def __init__(self, hub: Hub, name: str) -> None:
         self._hub = hub
@@ -38,8 +38,9 @@ class Reports:
 
     def retune(self) -> None:
         """Look again which kinds somebody listens to."""
-        self._wanted: frozenset[type[Any]] = self._hub.kinds()
+        self._wanted: frozenset[type[Any]] = self._hub.retune()
         self.wants_calls = not self._wanted.isdisjoint((CallSucceeded, CallFailed, CallIgnored))
+        self.wants_successes = CallSucceeded in self._wanted
         self.wants_rejections = CallRejected in self._wanted
 
     def moved(self, move: Move, mode: Mode) -> None:
@@ -57,16 +58,22 @@ class Reports:
         if self.wants_rejections:
             self._post(CallRejected, reason=reason, retry_after=retry_after, mode=mode)
 
+    def succeeded(self, lease: Lease, now: float) -> None:
+        """Report a success; the usual case, hence spelled out."""
+        if self.wants_successes:
+            self._hub.post(CallSucceeded(self._name, time(), now - lease.started))
+
     def ended(
         self, entry: Entry, outcome: Outcome, error: BaseException | None, now: float
     ) -> None:
         """Report how a call ended. Only leases know when it began."""
         if not self.wants_calls or not isinstance(entry, Lease):
             return
-        duration = max(now - entry.started, 0.0)
         if outcome is Outcome.SUCCESS:
-            self._post(CallSucceeded, duration=duration)
-        elif outcome is Outcome.FAILURE:
+            self.succeeded(entry, now)
+            return
+        duration = now - entry.started
+        if outcome is Outcome.FAILURE:
             self._post(CallFailed, duration=duration, error=error)
         else:
             self._post(CallIgnored, duration=duration, error=error)
@@ -81,4 +88,4 @@ class Reports:
 
     def _post(self, kind: type[Any], **fields: Any) -> None:
         if kind in self._wanted:
-            self._hub.post(kind(name=self._name, at=utc_now(), **fields))
+            self._hub.post(kind(self._name, time(), **fields))

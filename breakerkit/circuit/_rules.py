@@ -124,4 +124,4 @@ def _is_rule(rule: Any) -> bool:
         hash(rule)
     except TypeError:
         return False
-    return not isinstance(rule, type) and callable(getattr(rule, "judge", None))
+    return not isinstance(rule, type) and fields.answers_at_once(getattr(rule, "judge", None))

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from typing import TYPE_CHECKING
+
+from breakerkit.circuit._counting import drawn
 
 if TYPE_CHECKING:
     from breakerkit.circuit._states import Lease
@@ -12,55 +16,97 @@ if TYPE_CHECKING:
 class SlowCalls:
     """A tally of its own: a cancelled call that was slow is in it, a failed fast one is not slow.
 
-    Its tickets are drawn under the guard's lock, one for each call that has
-    completed, or has turned slow while it still ran.
+    A call draws a ticket when it ends, or when it turns slow while it still
+    runs. It stands in ``running`` until then, and whoever takes it out there,
+    which one atomic operation decides, draws its ticket: so the usual call is
+    watched without a lock. All methods but the first three are called under
+    the guard's lock.
     """
 
-    __slots__ = ("_last", "_limit", "_running", "_window")
+    __slots__ = ("judge_at", "limit", "running", "short", "tickets", "window")
 
-    def __init__(self, limit: float, window: Window) -> None:
-        self._limit = limit
-        self._window = window
-        self._last = 0
-        self._running: dict[Lease, None] = {}  # oldest first
+    def __init__(self, limit: float, window: Window, first: int = 1) -> None:
+        self.limit = limit
+        self.window = window
+        self.tickets = itertools.count(first)
+        self.running: dict[Lease, bool] = {}  # oldest first
+        self.judge_at: float = 0  # the first ticket at which a fast call may change a verdict
+        self.short = False  # too few calls to be judged, when last looked at
 
     def start(self, lease: Lease) -> None:
         """Keep an eye on a call from its admission on."""
-        self._running[lease] = None
+        self.running[lease] = True
+
+    def hanging(self, now: float) -> bool:
+        """Tell whether a call has turned slow that nobody has counted yet, or may have."""
+        try:
+            oldest = next(iter(self.running), None)
+        except RuntimeError:  # another thread came between: the lock will tell
+            return True
+        return oldest is not None and now - oldest.started >= self.limit
+
+    def passed(self, lease: Lease, now: float) -> int:
+        """Take in a fast completed call and return its ticket; 0: it needs the lock."""
+        if self.window.timed or now - lease.started >= self.limit:
+            return 0
+        return next(self.tickets) if self.running.pop(lease, False) else 0
 
     def sweep(self, now: float) -> bool:
         """Count calls that run past the limit as slow, once each; tell whether there were any."""
         found = False
-        for lease in self._running:
-            if now - lease.started < self._limit:
+        if not self.hanging(now):
+            return found
+        for lease in list(self.running):  # a copy: calls come and go without the lock
+            if now - lease.started < self.limit:
                 break
-            if not lease.slow:
-                lease.slow = found = True
-                self._last += 1
-                self._window.mark(self._last, now)
+            if self.running.pop(lease, False):
+                found = True
+                self._mark(lease, now)
         return found
 
-    def finish(self, lease: Lease, now: float, *, completed: bool) -> None:
-        """Let go of a call that has ended; a completed one that was not slow joins as such."""
-        self._running.pop(lease, None)
-        if completed and not lease.slow:
-            self._window.roll(self._last, now)
-            self._last += 1
+    def finish(self, lease: Lease, now: float, *, completed: bool) -> bool:
+        """Let go of a call, once; a cancelled one joins only if slow. Tell whether it turned slow."""
+        self.running.pop(lease, None)
+        if lease.slow or lease.finished:
+            return False
+        lease.finished = True
+        if now - lease.started >= self.limit:
+            self._mark(lease, now)
+        elif completed:
+            self.window.roll(drawn(self.tickets), now)
+            next(self.tickets)
+        return lease.slow
 
-    @property
-    def marked(self) -> int:
-        """How many slow calls are remembered, some of them perhaps past the window."""
-        return self._window.marked
+    def forget(self, lease: Lease, now: float) -> None:
+        """Let go of a call that nobody will hear of again, unless it is slow; takes no lock."""
+        if now - lease.started < self.limit and self.running.pop(lease, False):
+            lease.finished = True
 
     def tally(self, now: float) -> Tally:
-        """Count calls and slow calls at ``now``, changing nothing."""
-        return self._window.tally(self._last, now)
+        """Count calls and slow calls at ``now``."""
+        return self.window.tally(drawn(self.tickets), now)
 
-    def forget_running(self) -> None:
-        """Watch no call any more: their results belong to an earlier generation."""
-        self._running = {}
+    def verge(self, now: float) -> tuple[Tally, bool]:
+        """Count as of the call that made it enough, and tell whether others have passed that one."""
+        short, self.short = self.short, False
+        last = drawn(self.tickets)
+        at = int(min(last, self.judge_at)) if short else last
+        return self.window.tally(at, now), at != last
+
+    def watch(self, minimum: int) -> None:
+        """Say from which ticket on a fast call may change a verdict."""
+        self.judge_at = self.window.reaches(minimum, drawn(self.tickets))
+        self.short = self.judge_at < math.inf
+
+    def successor(self) -> SlowCalls:
+        """Return a watch with the same evidence over no call: those that run belong to the past."""
+        return SlowCalls(self.limit, self.window, next(self.tickets))
 
     def adapt(self, limit: float, size: float, now: float) -> None:
         """Take over a new limit, and a new size of the same kind of window."""
-        self._limit = limit
-        self._window.resize(size, self._last, now)
+        self.limit = limit
+        self.window.resize(size, drawn(self.tickets), now)
+
+    def _mark(self, lease: Lease, now: float) -> None:
+        lease.slow = True
+        self.window.mark(next(self.tickets), now)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
-import sys
 from typing import TYPE_CHECKING, TypeAlias
 
+from breakerkit.circuit._counting import drawn
 from breakerkit.circuit._slow import SlowCalls
 from breakerkit.circuit._window import EMPTY, CountWindow, TimeWindow, Window
 from breakerkit.events import Evidence, OpenReason
@@ -17,17 +17,6 @@ if TYPE_CHECKING:
 
     from breakerkit.circuit.config import BreakerConfig
 
-NEVER = sys.maxsize
-
-
-def drawn(counter: itertools.count[int]) -> int:
-    """Return the last number a ``count(1)`` gave out, without drawing one.
-
-    ``repr`` is the only way to look at a count that is neither deprecated nor
-    moves it on; a look that moved it would put a call into the window.
-    """
-    return int(repr(counter)[6:-1]) - 1
-
 
 class Lease:
     """What one admission outside the lock-free path hands out; settled exactly once.
@@ -36,20 +25,27 @@ class Lease:
     every success through it asks for attention.
     """
 
-    __slots__ = ("decided", "held", "period", "settled", "slow", "started")
-
-    edge = -math.inf
-    judge_at: float = 0
+    # No slots: what few leases ever set stays on the class, so that making one is cheap.
     ticks: Iterator[int] = itertools.repeat(0)
     attention = 0
+    edge = -math.inf
+    judge_at: float = 0
+    held = True  # False: nothing at all is recorded
+    slow = False  # in the slow tally as a slow one
+    finished = False  # no longer watched for being slow
+    decided = False  # its outcome is known, its slot perhaps not yet free
+    settled = False  # its slot is free
 
-    def __init__(self, period: State | None, started: float, *, held: bool = True) -> None:
+    def __init__(self, period: State | None, started: float) -> None:
         self.period = period  # None: settles into the counters only
         self.started = started
-        self.held = held  # False: nothing at all is recorded
-        self.slow = False  # in the slow tally already
-        self.decided = False  # its outcome is known, its slot perhaps not yet free
-        self.settled = False  # its slot is free
+
+    @classmethod
+    def unrecorded(cls, now: float) -> Lease:
+        """Return a lease whose end changes nothing at all."""
+        lease = cls(None, now)
+        lease.held = False
+        return lease
 
 
 class Closed:
@@ -61,7 +57,7 @@ class Closed:
 
     __slots__ = (
         "attention", "edge", "failed", "final", "first", "judge_at", "pending",
-        "since", "slow", "streak", "ticks", "window",
+        "short", "since", "slow", "streak", "ticks", "window",
     )  # fmt: skip
 
     def __init__(self, config: BreakerConfig, now: float) -> None:
@@ -74,24 +70,29 @@ class Closed:
         self.window = make_window(config, now)
         self.slow = make_slow(config, now)
         self.pending = False  # the config changed: judge at the next completed call
+        self.short = False  # too few calls to be judged, when last looked at
         self.attention = 0
         self.edge = -math.inf
-        self.judge_at: float = NEVER
+        self.judge_at: float = 0
 
     def retire(self) -> int:
         """End this period and return how many successes it counted itself.
 
-        The order matters: attention is asked for first, so that a success that
-        draws its ticket after ``final`` was drawn is sure to come to the guard.
+        Attention is asked for first, so that a success that draws its ticket
+        after ``final`` was drawn is sure to come to the guard.
         """
-        self.edge = -math.inf
-        self.attention = -1
+        self.ask()
         self.final = next(self.ticks)
         return self.final - self.first - self.failed
 
-    def successes(self) -> int:
-        """Return how many successes this object has counted so far."""
-        return drawn(self.ticks) - self.first + 1 - self.failed
+    def ask(self) -> None:
+        """Let every success that draws its ticket from here on come to the guard."""
+        self.edge = -math.inf
+        self.attention = -1
+
+    def successes(self, last: int) -> int:
+        """Return how many successes this object had counted at ticket ``last``."""
+        return last - self.first + 1 - self.failed
 
     def successor(self) -> Closed:
         """Return a fresh generation with the same evidence; retire this one first."""
@@ -103,22 +104,37 @@ class Closed:
         new.ticks = itertools.count(self.final)
         new.final, new.failed = None, 0
         if new.slow is not None:
-            new.slow.forget_running()
+            new.slow = new.slow.successor()
         return new
 
     def spotless(self) -> bool:
         """Tell whether nothing at all is held against the dependency."""
         return not (
             self.streak
-            or (self.window is not None and self.window.marked)
-            or (self.slow is not None and self.slow.marked)
+            or (self.window is not None and self.window.marks)
+            or (self.slow is not None and self.slow.window.marks)
         )
 
-    def evidence(self, now: float, error: BaseException | None = None) -> Evidence:
-        """Return what there is to judge at ``now``, changing nothing."""
-        window = self.window.tally(self.last(), now) if self.window else EMPTY
+    def evidence(
+        self, now: float, error: BaseException | None = None, last: int | None = None
+    ) -> Evidence:
+        """Return what there is to judge at ``now``, as of ticket ``last``, changing nothing."""
+        last = self.last() if last is None else last
+        window = self.window.tally(last, now) if self.window else EMPTY
         slow = self.slow.tally(now) if self.slow else EMPTY
         return Evidence(self.streak, *window, *slow, error)
+
+    def verge(self, minimum: int, now: float) -> Evidence | None:
+        """Return the evidence as of the call that made it enough, if others have passed that one."""
+        short, self.short = self.short, False
+        if self.window is None or self.spotless():
+            return None
+        last = self.last()
+        at = int(min(last, self.window.reaches(minimum, 0))) if short else last
+        slow, passed = self.slow.verge(now) if self.slow else (EMPTY, False)
+        if at == last and not passed:
+            return None
+        return Evidence(0, *self.window.tally(at, now), *slow)
 
     def last(self) -> int:
         """Return the last ticket drawn."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import attrs
 
+from breakerkit.circuit._counting import drawn
 from breakerkit.circuit._moves import NAMES
 from breakerkit.circuit._states import Closed, HalfOpen, Open
 from breakerkit.events import Evidence, Mode, OpenContext, OpenReason, State
@@ -80,13 +81,16 @@ class View(NamedTuple):
     successes: int
     evidence: Evidence
     retry_after: float | None
+    counted: int = 0  # successes that the present closed period has counted itself
 
 
 def look(machine: Machine, now: float) -> View:
     """Read the machine as of ``now``; nothing is changed by reading."""
     state = machine.state
     if isinstance(state, Closed):
-        return View(State.CLOSED, None, 0, 0, state.evidence(now), None)
+        last = state.last()  # once, so that the window and the counters show the same calls
+        evidence = state.evidence(now, last=last)
+        return View(State.CLOSED, None, 0, 0, evidence, None, state.successes(last))
     if isinstance(state, Open):
         return _look_open(state, now)
     return _look_half_open(machine, state, now)
@@ -118,10 +122,9 @@ def name_of(machine: Machine) -> State:
 def snapshot(name: str, machine: Machine, view: View, mode: Mode) -> Snapshot:
     """Put a view and the counters together."""
     counts, seen, opened = machine.counts, view.evidence, view.opened
-    successes = counts.successes
-    if isinstance(machine.state, Closed):
-        successes += machine.state.successes()
+    successes = counts.successes + view.counted
     rejected = counts.rejected
+    ignored = counts.ignored + drawn(counts.forgotten)
     return Snapshot(
         name=name,
         state=view.state,
@@ -138,10 +141,10 @@ def snapshot(name: str, machine: Machine, view: View, mode: Mode) -> Snapshot:
         reason=opened.reason if opened else None,
         opened_at=opened.opened_at if opened else None,
         retry_after=view.retry_after,
-        calls=successes + counts.failures + counts.ignored + rejected,
+        calls=successes + counts.failures + ignored + rejected,
         successes=successes,
         failures=counts.failures,
-        ignored=counts.ignored,
+        ignored=ignored,
         rejected=rejected,
         openings=counts.openings,
     )
@@ -179,7 +182,7 @@ def context(name: str, config: BreakerConfig, move: Move, opened: Open) -> OpenC
 def forced(view: View, retry_after: float | None, since: datetime) -> View:
     """Return how the view reads while a switch holds the breaker open."""
     held = Open(OpenReason.FORCED, 0.0, 0.0, view.evidence, since)
-    return View(State.OPEN, held, view.probes, view.successes, view.evidence, retry_after)
+    return view._replace(state=State.OPEN, opened=held, retry_after=retry_after)
 
 
 def _percent(part: int, whole: int) -> float:

@@ -32,8 +32,12 @@ class Window(Protocol):
     """What the machine needs of either kind of window."""
 
     @property
-    def marked(self) -> int:
-        """How many marked calls are remembered, some of them perhaps past the window."""
+    def marks(self) -> object:
+        """True while marked calls are remembered, some of them perhaps past the window."""
+
+    @property
+    def timed(self) -> bool:
+        """Whether time alone moves calls out of it."""
         ...
 
     def mark(self, ticket: int, now: float) -> None:
@@ -61,41 +65,41 @@ class Window(Protocol):
 class CountWindow:
     """The last ``size`` calls: a marked call is inside while its ticket is above ``last - size``."""
 
-    __slots__ = ("_floor", "_marked", "size")
+    __slots__ = ("_floor", "marks", "size")
+
+    timed = False
 
     def __init__(self, size: int, last: int = 0) -> None:
         self.size = size
         self._floor = last
-        self._marked: deque[int] = deque()
-
-    @property
-    def marked(self) -> int:
-        """How many marked calls are remembered."""
-        return len(self._marked)
+        self.marks: deque[int] = deque()
 
     def mark(self, ticket: int, now: float) -> None:
         """Remember a marked call and let go of what it pushed out."""
         del now
-        self._marked.append(ticket)
+        self.marks.append(ticket)
         self.roll(ticket, 0.0)
 
     def roll(self, last: int, now: float) -> None:
         """Let go of marked calls that have left the window."""
         del now
-        while self._marked and self._marked[0] <= self._start(last):
-            self._marked.popleft()
+        start = self._start(last)
+        while self.marks and self.marks[0] <= start:
+            self.marks.popleft()
 
     def tally(self, last: int, now: float) -> Tally:
-        """Count the window as it is after ticket ``last``."""
+        """Count the window as it is after ticket ``last``, changing nothing."""
         del now
-        start = self._start(last)
-        # Marked tickets are few near the left end, so this stops almost at once.
-        gone = 0
-        for ticket in self._marked:
+        start, marked = self._start(last), len(self.marks)
+        for ticket in self.marks:
             if ticket > start:
                 break
-            gone += 1
-        return Tally(last - start, len(self._marked) - gone)
+            marked -= 1
+        for ticket in reversed(self.marks):
+            if ticket <= last:
+                break
+            marked -= 1
+        return Tally(last - start, marked)
 
     def reaches(self, minimum: int, last: int) -> float:
         """Return the ticket that fills the window up to ``minimum``; infinity once it has."""
@@ -130,7 +134,9 @@ class TimeWindow:
     its first, so that a success in it draws a ticket and is done.
     """
 
-    __slots__ = ("_before", "_closed", "_index", "_marked", "_width", "duration")
+    __slots__ = ("_before", "_closed", "_index", "_marked", "_width", "duration", "marks")
+
+    timed = True
 
     def __init__(self, duration: float, now: float, last: int = 0) -> None:
         self.duration = duration
@@ -139,16 +145,13 @@ class TimeWindow:
         self._index = self._of(now)
         self._before = last
         self._marked = 0
-
-    @property
-    def marked(self) -> int:
-        """How many marked calls are remembered."""
-        return self._marked + sum(bucket.marked for bucket in self._closed)
+        self.marks = 0
 
     def mark(self, ticket: int, now: float) -> None:
         """Remember a marked call in the bucket of ``now``."""
         self.roll(ticket - 1, now)
         self._marked += 1
+        self.marks += 1
 
     def roll(self, last: int, now: float) -> None:
         """Close the present bucket if ``now`` is past it, and let go of old ones."""
@@ -162,7 +165,7 @@ class TimeWindow:
         self._closed.append(_Bucket(self._index, last - self._before, self._marked))
         self._index, self._before, self._marked = index, last, 0
         while self._closed and self._closed[0].slot <= index - BUCKETS:
-            self._closed.popleft()
+            self.marks -= self._closed.popleft().marked
 
     def tally(self, last: int, now: float) -> Tally:
         """Count the buckets that are inside the window at ``now``."""
@@ -191,6 +194,7 @@ class TimeWindow:
         self._forget(self._of(now), last)
         for middle, bucket in zip(middles, held, strict=True):
             self._put(min(self._of(middle), self._index), bucket)
+        self.marks = self._marked + sum(bucket.marked for bucket in self._closed)
 
     def _put(self, index: int, bucket: _Bucket) -> None:
         """Add a bucket of other width, called from the oldest to the newest."""
@@ -210,4 +214,5 @@ class TimeWindow:
 
     def _forget(self, index: int, last: int) -> None:
         self._closed.clear()
+        self.marks = 0
         self._index, self._before, self._marked = index, last, 0

@@ -27,7 +27,7 @@ __all__ = ["BreakerConfig"]
 def _to_open_duration(
     value: float | timedelta | Backoff | Callable[[OpenContext], float | timedelta],
 ) -> OpenDuration:
-    if isinstance(value, Backoff) or (callable(value) and not isinstance(value, type)):
+    if isinstance(value, Backoff) or fields.answers_at_once(value):
         return value
     seconds = fields.to_seconds(value)  # type: ignore[arg-type]  # what is left may be anything: a Fault then
     if fields.sound(seconds):

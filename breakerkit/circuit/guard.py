@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from time import time
+from typing import TYPE_CHECKING
 
 from breakerkit._outcome import Outcome
 from breakerkit.circuit import _switches as switches
 from breakerkit.circuit import _telling as telling
 from breakerkit.circuit._core import Core
-from breakerkit.circuit._states import Closed, Lease, Open
-from breakerkit.errors import CallRejectedError, CircuitOpenError, ProbeLimitError
-from breakerkit.events import Evidence, Mode, OpenReason
+from breakerkit.circuit._states import Closed, HalfOpen, Lease, Open
+from breakerkit.errors import CircuitOpenError, ProbeLimitError
+from breakerkit.events import CallSucceeded, Evidence, Mode, OpenReason
 
 if TYPE_CHECKING:
     from breakerkit._callbacks import Later
@@ -24,22 +25,32 @@ class Guard(Core):
 
     # -- admission ---------------------------------------------------------
 
-    def admit(self, later: Later | None = None) -> Entry:
-        """Let a call in, or raise the rejection.
+    def admit(self, later: Later | None = None) -> Entry | CircuitOpenError:
+        """Let a call in, or return the rejection to be raised.
 
         Args:
             later: where an async caller collects coroutine callbacks, should
                 this admission open the breaker.
 
-        Raises:
-            CircuitOpenError: open, or half-open with every probe slot taken.
+        Returns:
+            An entry; or a `CircuitOpenError`: it is open, or half-open with
+            every probe slot taken.
         """
         now = self.clock.now()
         state = self.machine.state
-        if type(state) is Open and self.quiet and state.since <= now < state.until:
+        if type(state) is Closed and self.plain and not self.dropped:
+            # A closed breaker lets everybody in; only slow calls must be kept in mind.
+            lease = Lease(state, now)
+            slow = state.slow
+            if slow is None:
+                return lease
+            if not slow.hanging(now):
+                slow.running[lease] = True
+                return lease
+        elif type(state) is Open and self.quiet and state.since <= now < state.until:
             # Rejections change nothing, so during an outage they take no lock either.
-            next(self.machine.counts.rejections)
-            _reject(CircuitOpenError(self.name, state.reason, state.until - now, state.opened_at))
+            next(self.rejections)
+            return CircuitOpenError(self.name, state.reason, state.until - now, state.opened_at)
         with self.lock:
             entry = self._admit(now)
             moves, mode = self.changed()
@@ -49,15 +60,17 @@ class Guard(Core):
             if isinstance(entry, Lease):
                 self.dropped.append(entry)
             raise
-        if isinstance(entry, CircuitOpenError):
-            _reject(entry)
+        opened = moves[-1].opened if moves else None
+        if opened is not None and isinstance(entry, CircuitOpenError) and mode is Mode.AUTO:
+            # Only now has a callable said how long the period lasts that this admission began.
+            return CircuitOpenError(self.name, opened.reason, opened.remaining(now), opened.opened_at)
         return entry
 
     def _admit(self, now: float) -> Lease | CircuitOpenError:
         self.settle_dropped(now)
         mode = self.mode_now(now)
         if mode is Mode.DISABLED:
-            return Lease(None, now, held=False)
+            return Lease.unrecorded(now)
         if mode is Mode.FORCED_OPEN:
             return self._refuse_forced(now)
         entry = self.machine.admit(now)
@@ -83,19 +96,59 @@ class Guard(Core):
     # -- the end of a call -------------------------------------------------
 
     def succeeded(
-        self, entry: Entry, ticket: int, value: object, later: Later | None = None
+        self,
+        entry: Entry,
+        ticket: int,
+        value: object,
+        later: Later | None = None,
+        now: float | None = None,
     ) -> None:
         """Take in a returned value that needs more than its ticket."""
-        now = self.clock.now()
-        if now < entry.edge and ticket < entry.judge_at:
-            return
+        if now is None:
+            now = self.clock.now()
         if isinstance(entry, Closed):
-            with self.lock:
-                self.machine.succeed(entry, ticket, now)
-                moves, mode = self.changed()
-            self.tell(moves, mode, later)
-        elif entry.held:
+            if ticket >= entry.judge_at or now >= entry.edge:
+                self._attend(entry, ticket, now, later)
+        elif not self._passed(entry, now, later) and entry.held:
             self._end(entry, self.classifier.value(value), None, now, later)
+
+    def _attend(
+        self,
+        period: Closed,
+        ticket: int,
+        now: float,
+        later: Later | None,
+        lease: Lease | None = None,
+    ) -> None:
+        """Take in a success, its ticket drawn, that may change a verdict or is late."""
+        with self.lock:
+            self.machine.succeed(period, ticket, now)
+            if lease is not None:
+                self.reports.ended(lease, Outcome.SUCCESS, None, now)
+            moves, mode = self.changed()
+        self.tell(moves, mode, later)
+
+    def _passed(self, lease: Lease, now: float, later: Later | None) -> bool:
+        """Take in the success of a lease without the lock, in the usual case; tell whether it was."""
+        period = lease.period
+        if not isinstance(period, Closed) or not self.plain:
+            return False
+        slow = period.slow
+        attend = False
+        if slow is not None:
+            ticket = slow.passed(lease, now)
+            if not ticket:
+                return False
+            attend = ticket >= slow.judge_at
+        lease.settled = lease.decided = True
+        ticket = next(period.ticks)
+        if attend or (
+            ticket >= period.attention and (ticket >= period.judge_at or now >= period.edge)
+        ):
+            self._attend(period, ticket, now, later, lease)
+        elif self.reports.wants_successes:
+            self.hub.tell(CallSucceeded(self.name, time(), now - lease.started))
+        return True
 
     def failed(self, entry: Entry, error: BaseException, later: Later | None = None) -> None:
         """Take in an exception, whatever it means."""
@@ -119,8 +172,17 @@ class Guard(Core):
             self._end(entry, Outcome.NEUTRAL, None, self.clock.now(), None)
 
     def drop(self, entry: Entry) -> None:
-        """Give a slot back from a destructor: no lock may be taken there, the next call does it."""
-        self.dropped.append(entry)
+        """Give a slot back from a destructor: no lock may be taken there, the next call does it.
+
+        An entry of the lock-free path holds no slot, and nobody may come by to settle it.
+        """
+        if isinstance(entry, Lease):
+            if isinstance(entry.period, Closed) and entry.period.slow is not None:
+                # As of now: it may be long until the next call settles the rest.
+                entry.period.slow.forget(entry, self.clock.now())
+            self.dropped.append(entry)
+        else:
+            next(self.machine.counts.forgotten)
 
     def _end(
         self,
@@ -155,7 +217,7 @@ class Guard(Core):
         self.machine.settle(entry, outcome, now, error)
         self.reports.ended(entry, outcome, error, now)
         period = self.machine.state
-        if isinstance(entry, Lease) and ends:
+        if isinstance(entry, Lease) and ends and isinstance(entry.period, HalfOpen):
             self.machine.release(entry, now)
         if outcome is Outcome.NEUTRAL or not self.config.trip_rules:
             return None
@@ -182,12 +244,3 @@ class Guard(Core):
         """Settle what destructors have left. Under the lock."""
         while self.dropped:
             self._settle(self.dropped.pop(), Outcome.NEUTRAL, None, now, ends=True)
-
-
-def _reject(error: CallRejectedError) -> NoReturn:
-    """Raise without a ``__context__``: in a retry loop that chain would grow with every rejection."""
-    try:
-        raise error
-    except CallRejectedError:
-        error.__context__ = None
-        raise

@@ -76,12 +76,13 @@ def _output() -> TextIO:
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A trace's name may hold what the terminal's encoding cannot say.
         sys.stdout.reconfigure(errors="backslashreplace")
-    return sys.stdout
+    # None is what ``>&-`` leaves.
+    return sys.stdout if sys.stdout is not None else io.StringIO()
 
 
 def _complain(line: str) -> None:
     with contextlib.suppress(OSError):  # nobody listens there either
-        sys.stderr.write(f"{line}\n")
+        print(line, file=sys.stderr)  # noqa: T201  # an error's place
 
 
 def _forget_output() -> None:

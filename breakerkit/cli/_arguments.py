@@ -20,6 +20,7 @@ __all__ = ["Options", "UsageError", "parse_arguments"]
 FASTEST = 100_000.0
 MOST_THREADS = 500
 PICTURE = "breakerkit-demo.svg"
+_OPTIONS = "demo with --trace, --speed, --threads and --svg, --help and --version"
 
 
 class UsageError(Exception):
@@ -68,7 +69,9 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
         allow_abbrev=False,
     )
     _add_demo_arguments(demo)
-    found = parser.parse_args(arguments)
+    found, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        parser.error(f"{' '.join(unknown)} is not known; allowed are {_OPTIONS}")
     if found.command is None:
         parser.error("a command is missing; allowed is: demo (breakerkit --help says more)")
     try:

@@ -33,9 +33,10 @@ class LiveDisplay:
     def __init__(self, stream: TextIO, plan: Plan) -> None:
         self._console = Console(file=stream, highlight=False)
         self._plan = plan
+        # Not up to the edge: a ^C that the terminal echoes there would wrap.
+        self._width = max(24, self._console.width - 3)
         self._panels: dict[str, RenderableType] = {
-            label: Panel(Text("\n\n"), title=title, title_align="left", border_style="dim")
-            for label, title in _TITLES.items()
+            label: self._frame(label, Text("\n\n"), "dim") for label in _TITLES
         }
         self._live = Live(self._screen(), console=self._console, refresh_per_second=10)
         self._started = False
@@ -76,17 +77,17 @@ class LiveDisplay:
     def _panel(self, run: Run, *, done: bool) -> RenderableType:
         tally, outcomes = Tally(), list(run.outcomes)
         tally.add(outcomes)
-        width = max(20, self._console.width - 4)
+        width = self._width - 4  # inside the frame
         at = min(run.clock.now(), self._plan.span) if run.clock and not done else self._plan.span
-        line = Text()
+        line = Text(no_wrap=True, overflow="ellipsis")
         for name, value in facts(run, tally):
             line.append(f"{name} ", "dim").append(value, _STATES.get(value, "bold")).append("   ")
-        return Panel(
-            Group(self._bars(run, width), self._progress(width, at), line),
-            title=_TITLES[run.label],
-            title_align="left",
-            border_style="dim" if done else "cyan",
-        )
+        inside = Group(self._bars(run, width), self._progress(width, at), line)
+        return self._frame(run.label, inside, "dim" if done else "cyan")
+
+    def _frame(self, label: str, inside: RenderableType, style: str) -> RenderableType:
+        title = _TITLES[label]
+        return Panel(inside, title=title, title_align="left", border_style=style, width=self._width)
 
     def _progress(self, width: int, at: float) -> Text:
         label = f" {at:.0f} of {self._plan.span:.0f} s"

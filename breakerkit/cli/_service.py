@@ -63,6 +63,7 @@ class Service:
 
     def __init__(self, script: Script) -> None:
         self.replies = script.replies
+        self.connections: set[Connection] = set()
         self.idle: set[Connection] = set()
         self._silences = script.silences
         self._loop = asyncio.get_running_loop()
@@ -102,12 +103,19 @@ class Service:
     def _listen_again(self) -> None:
         self._listening = self._loop.create_task(self.listen())
 
-    def close(self) -> None:
-        """Stop everything."""
+    async def close(self) -> None:
+        """Stop everything, calls in progress included."""
         for timer in self._timers:
             timer.cancel()
         self.fall_silent()
         self._socket.close()
+        # Whoever was being let in when the door closed is in before it is emptied.
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        await asyncio.gather(*others, return_exceptions=True)
+        while self.connections:
+            for connection in self.connections:
+                connection.abort()
+            await asyncio.sleep(0)  # until the loop has taken leave of them
 
 
 class Connection(asyncio.Protocol):
@@ -121,10 +129,12 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Wait for the first request."""
         self._transport = cast("asyncio.Transport", transport)  # create_server makes no other
+        self._service.connections.add(self)
         self._service.idle.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  # asyncio's signature
         """Forget the connection; ``exc`` says why it broke, which is of no interest."""
+        self._service.connections.discard(self)
         self._service.idle.discard(self)
 
     def data_received(self, data: bytes) -> None:
@@ -163,6 +173,10 @@ class Connection(asyncio.Protocol):
         """Close an idle connection."""
         self._transport.close()
 
+    def abort(self) -> None:
+        """Break the connection off, whatever it is in."""
+        self._transport.abort()
+
 
 def _bound(port: int) -> socket.socket:
     bound = socket.socket()
@@ -196,7 +210,7 @@ async def _serve(commands: Iterator[str], say: Callable[[str], None]) -> None:
     while await lines.get() is not None:
         await service.restart()
         say("gone")
-    service.close()
+    await service.close()
 
 
 def serve(commands: Iterable[str], say: Callable[[str], None]) -> None:

@@ -119,7 +119,7 @@ def parse(text: str, file: str, name: str) -> Recording:
         else:
             (sums if row.message.startswith(_SUM_OF_OTHERS) else singles).append(timed)
     if singles and sums:
-        notes.append(f"{len(sums)} rows that sum up others were left out")
+        notes.append(f"rows left out because they sum up others: {len(sums)}")
     found = singles or sums
     if not found:
         raise TraceError(file, max(1, len(text.splitlines())), "no complete call up to here")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 
 from breakerkit import _fork as fork
@@ -18,7 +19,6 @@ from breakerkit.events import BreakerEvent, State
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from datetime import timedelta
 
     from breakerkit._breaker import CircuitBreaker
 
@@ -58,7 +58,7 @@ class ManualClock:
         Raises:
             ValueError: it is negative, or no finite number.
         """
-        step = 0.0 if seconds == 0 else to_seconds(seconds)
+        step = 0.0 if seconds in (0, timedelta(0)) else to_seconds(seconds)
         if not isinstance(step, float):
             raise ValueError(
                 f"advance({show(seconds)}): must be seconds or a timedelta of at least 0;"
@@ -95,13 +95,14 @@ def capture_events(source: Registry | CircuitBreaker = registry) -> Iterator[Eve
 def fresh_registry() -> Iterator[Registry]:
     """Empty the shared registry inside the block and bring back what was there after it.
 
-    Functions decorated before keep the breakers they have.
+    Its listeners are put aside too. Functions decorated before keep the
+    breakers they have.
     """
-    old = registry.exchange({})
+    old = registry.exchange({}, ())
     try:
         yield registry
     finally:
-        registry.exchange(old)
+        registry.exchange(*old)
 
 
 @contextlib.contextmanager

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import random
 
 import pytest
 
-from benchmarks.harness import Spread, Subject, calibrate, order, ratios, run, spread
+from benchmarks.harness import SLICES, Spread, Subject, calibrate, order, ratios, run, spread
 
 
 def silent(_stage: str, _done: int, _total: int) -> None:
@@ -43,14 +44,14 @@ def test_a_ratio_needs_as_many_rounds_on_both_sides() -> None:
 
 
 @pytest.mark.parametrize("per_call", [1, 40, 3_000, 5_000_000])
-def test_a_batch_lasts_about_as_long_as_wanted(per_call: int) -> None:
-    """Calibration finds the number of calls for a batch, from a nanosecond to beyond it."""
+def test_a_slice_lasts_about_as_long_as_wanted(per_call: int) -> None:
+    """Calibration finds the number of calls for a slice, from a nanosecond to beyond it."""
     count = calibrate(steady("g", "s", per_call), 2_000_000)
     assert count == max(1, round(2_000_000 / per_call))
 
 
-def test_a_heavy_subject_gets_a_longer_batch() -> None:
-    """The weight multiplies the length of a batch."""
+def test_a_heavy_subject_gets_longer_slices() -> None:
+    """The weight multiplies the length of a slice."""
     assert calibrate(steady("g", "s", 100, weight=5), 1_000_000) == 50_000
 
 
@@ -78,7 +79,7 @@ def test_a_run_measures_every_subject_in_every_round() -> None:
     assert list(samples["g"]) == ["slow", "fast"]
 
 
-def test_each_batch_is_prepared_and_runs_without_the_collector() -> None:
+def test_each_slice_is_prepared_and_runs_without_the_collector() -> None:
     """`before` comes ahead of each measurement; the collector is off in it and on after it."""
     happened: list[str] = []
 
@@ -87,9 +88,20 @@ def test_each_batch_is_prepared_and_runs_without_the_collector() -> None:
         return count * 1_000
 
     subject = Subject("g", "s", measure, lambda: happened.append("prepared"))
-    run([subject], rounds=3, batch_ns=1_000, progress=silent)
-    assert happened == ["prepared", "measured"] * 4
+    run([subject], rounds=3, batch_ns=1_000 * SLICES, progress=silent)
+    assert happened == ["prepared", "measured"] * (1 + 3 * SLICES)
     assert gc.isenabled()
+
+
+def test_an_interrupted_slice_changes_no_figure() -> None:
+    """Two slices of five may be a hundred times as long: their median is not."""
+    turn = itertools.count()
+
+    def measure(count: int) -> int:
+        return count * (1_000 if next(turn) % SLICES in {1, 3} else 10)
+
+    samples = run([Subject("g", "s", measure)], rounds=3, batch_ns=50, progress=silent)
+    assert samples == {"g": {"s": [10.0] * 3}}
 
 
 def test_progress_tells_warm_up_and_rounds() -> None:

@@ -1,0 +1,1 @@
+"""Tests of the circuit breaker itself, part by part and against a reference model."""

@@ -1,0 +1,509 @@
+"""The real guard against the reference model, step by step, in whatever order hypothesis finds."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    consumes,
+    initialize,
+    invariant,
+    multiple,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from breakerkit import (
+    BreakerConfig,
+    CallSucceeded,
+    CircuitOpenError,
+    ConfigError,
+    Mode,
+    OpenContext,
+    ProbeLimitError,
+    Registry,
+    State,
+    StateChanged,
+    backoff,
+    breaker,
+)
+from breakerkit.testing import ManualClock
+from tests.circuit.reference import FAILURE, NEUTRAL, SUCCESS, Call, Model, Opening, Refusal
+
+EXAMPLES, STEPS = 60, 50
+
+#: Every moment is a multiple of this, so that floats are as exact as the model's fractions.
+QUARTER = 0.25
+moments = st.integers(0, 12).map(lambda n: n * QUARTER)
+periods = st.integers(1, 24).map(lambda n: n * QUARTER)
+small = st.integers(1, 4)
+
+
+class CountingClock(ManualClock):
+    """A clock that knows how often it was read."""
+
+    readings = 0
+
+    def now(self) -> float:
+        """Return the present reading."""
+        self.readings += 1
+        return super().now()
+
+
+@dataclass(frozen=True)
+class EverySecond:
+    """A rule of a user's: open at an even streak."""
+
+    def judge(self, evidence: Any) -> str | None:
+        """Return the user's own reason."""
+        streak = evidence.consecutive_failures
+        return "even streak" if streak and streak % 2 == 0 else None
+
+
+@dataclass(eq=False)
+class InFlight:
+    """One call that is running: the real one and its twin."""
+
+    real: Any
+    twin: Call
+    route: str
+
+
+def broken(*_: Any) -> None:
+    """Raise, as a user's hook may."""
+    raise LookupError("a hook of the user's")
+
+
+class Comparison(RuleBasedStateMachine):
+    """What all machines share; `begin` and `reconfigure` are added per kind of config."""
+
+    calls: Bundle[InFlight] = Bundle("calls")
+    handles: Bundle[Any] = Bundle("handles")
+    steps = 0
+
+    def start(self, config: dict[str, Any]) -> None:
+        """Make the real breaker and the model."""
+        self.clock = CountingClock()
+        self.real = breaker("real", clock=self.clock, registry=Registry(), **config)
+        self.model = Model(self.real.config)
+        self.contexts: list[OpenContext] = []
+        self.moves: list[StateChanged] = []
+        self.opened_at: dict[int, Any] = {}
+        self.unlisten: Any = None
+        self.real.on_open(broken)
+        self.real.on_open(self.contexts.append)
+        self.real.subscribe(broken, StateChanged)
+        self.real.subscribe(self.moves.append, StateChanged)
+
+    def decide_once(self, act: Any) -> Any:
+        """Do one thing that decides, and see that the clock was read at most once for it."""
+        before = self.clock.readings
+        try:
+            return act()
+        finally:
+            assert self.clock.readings - before <= 1, "one clock reading per decision"
+
+    # -- calls -------------------------------------------------------------
+
+    @rule(target=calls, route=st.sampled_from(["block", "generator"]))
+    def admit(self, route: str) -> Any:
+        """A call comes and, if it is let in, runs on."""
+        before = self.real.snapshot()
+        twin = self.model.admit()
+        try:
+            real = self.decide_once(getattr(self, f"enter_{route}"))
+        except CircuitOpenError as error:
+            self.same_refusal(error, twin)
+            return multiple()
+        assert isinstance(twin, Call), f"let in, but {twin}"
+        if twin in self.model.probes:
+            assert before.probes_active < self.real.config.probe_limit
+        return InFlight(real, twin, route)
+
+    def enter_block(self) -> Any:
+        """Enter a guard block."""
+        return self.real.guard().__enter__()
+
+    def enter_generator(self) -> Any:
+        """Start a guarded generator."""
+
+        @self.real
+        def stream() -> Any:
+            yield "an item"
+            return "its value"
+
+        running = stream()
+        next(running)
+        return running
+
+    def same_refusal(self, error: CircuitOpenError, twin: Any) -> None:
+        """Both refused, for the same reason and as long."""
+        assert isinstance(twin, Refusal), f"refused ({error}), the model let it in"
+        assert (error.reason, error.retry_after) == (twin.reason, twin.retry_after)
+        assert isinstance(error, ProbeLimitError) is twin.probes
+        assert error.__context__ is None
+
+    @rule(call=consumes(calls), outcome=st.sampled_from([SUCCESS, FAILURE, NEUTRAL]))
+    def end(self, call: InFlight, outcome: str) -> None:
+        """A running call ends; if it belongs to the past, nothing but a counter moves."""
+        late = call.twin.generation != self.model.generation
+        before = self.real.snapshot()
+        error = {SUCCESS: None, FAILURE: ConnectionError(), NEUTRAL: KeyboardInterrupt()}[outcome]
+        self.decide_once(lambda: self.leave(call, error))
+        self.model.end(call.twin, outcome, error)
+        if late and before.slow_window_calls == self.real.snapshot().slow_window_calls:
+            assert evidence_of(self.real.snapshot()) == evidence_of(before)
+
+    def leave(self, call: InFlight, error: BaseException | None) -> None:
+        """Bring a real call to its end; an exception passes as the very object it is."""
+        real, call.real = call.real, None
+        if call.route == "block":
+            real.__exit__(type(error) if error else None, error, None)
+        elif error is None:
+            assert next(real, "the end") == "the end"
+        else:
+            with pytest.raises(type(error)) as caught:
+                real.throw(error)
+            assert caught.value is error
+
+    @rule(call=calls, fails=st.booleans())
+    def decide(self, call: InFlight, fails: bool) -> None:
+        """A block says what it means and runs on; saying it twice changes nothing."""
+        if call.route != "block" or call.real is None:
+            return
+        error = ConnectionError() if fails else None
+        self.decide_once(lambda: call.real.fail(error) if fails else call.real.ignore())
+        if not call.twin.decided:
+            self.model.decide(call.twin, FAILURE if fails else NEUTRAL, error)
+
+    @rule(call=consumes(calls))
+    def drop(self, call: InFlight) -> None:
+        """Somebody lets go of a running call without ending it."""
+        call.real = None
+        self.model.end(call.twin, NEUTRAL)
+
+    @rule(outcome=st.sampled_from([SUCCESS, FAILURE, NEUTRAL, "bad value"]))
+    def call(self, outcome: str) -> None:
+        """A call comes, runs and ends at once."""
+        error = {FAILURE: ConnectionError(), NEUTRAL: InterruptedError()}.get(outcome)
+        twin = self.model.admit()
+        try:
+            value = self.real.call(behave, error, outcome)
+        except CircuitOpenError as refused:
+            self.same_refusal(refused, twin)
+            return
+        except OSError as caught:
+            assert caught is error
+        else:
+            assert value == outcome
+        assert isinstance(twin, Call)
+        bad = outcome == "bad value"
+        judged = FAILURE if self.real.config.failure_if else SUCCESS
+        self.model.end(twin, judged if bad else outcome, error)
+
+    # -- time --------------------------------------------------------------
+
+    @rule(seconds=moments)
+    def advance(self, seconds: float) -> None:
+        """Time passes."""
+        self.move(seconds)
+
+    @rule(seconds=st.sampled_from([10.0, 60.0, 3600.0]))
+    def wait(self, seconds: float) -> None:
+        """Nobody calls for long."""
+        self.move(seconds)
+
+    @rule(short=st.booleans())
+    def advance_to_the_next_boundary(self, short: bool) -> None:
+        """Time passes to the very moment something ends, or to just before."""
+        model, config = self.model, self.real.config
+        ends = [end for _, end in model.held if end is not None]
+        if model.state is State.OPEN:
+            ends.append(model.until)
+        ends += [probe.started + model._timeout() for probe in model.probes]
+        if config.slow_call_duration is not None:
+            ends += [call.started + config.slow_call_duration for call in model.running]
+        coming = [float(end - model.now) for end in ends if end > model.now]
+        self.move(max(min(coming, default=0) - short * QUARTER, 0))
+
+    def move(self, seconds: float) -> None:
+        """Move both clocks."""
+        self.clock.advance(seconds)
+        self.model.advance(seconds)
+
+    # -- from outside ------------------------------------------------------
+
+    @rule()
+    def reset(self) -> None:
+        """Somebody resets it."""
+        assert self.real.reset() is self.real
+        self.model.reset()
+
+    @rule(
+        target=handles,
+        mode=st.sampled_from(["force_open", "disable", "observe"]),
+        until=st.none() | periods,
+    )
+    def hold(self, mode: str, until: float | None) -> Any:
+        """Somebody takes a switch, for good or for a while."""
+        lasts = None if until is None else timedelta(seconds=until)
+        handle = getattr(self.real, mode)(reason="a drill", by="us", until=lasts)
+        return handle, self.model.hold(handle.mode, until)
+
+    @rule(handle=consumes(handles))
+    def release(self, handle: Any) -> None:
+        """Somebody gives a switch up."""
+        handle[0].release()
+        self.model.release(handle[1])
+
+    @rule()
+    def listen(self) -> None:
+        """A listener comes or goes, and nothing else changes by that."""
+        if self.unlisten is None:
+            self.unlisten = self.real.subscribe(broken, CallSucceeded)
+        else:
+            self.unlisten = self.unlisten()
+
+    def change(self, changes: dict[str, Any]) -> None:
+        """Somebody swaps the config; a wrong one changes nothing."""
+        before = self.real.config
+        try:
+            config = before.evolve(**changes)
+        except ConfigError:
+            with pytest.raises(ConfigError):
+                self.real.reconfigure(**changes)
+            assert self.real.config is before
+            return
+        assert self.real.reconfigure(**changes) == config
+        self.model.reconfigure(config)
+
+    # -- what must hold ----------------------------------------------------
+
+    @invariant()
+    def reads_as_the_model(self) -> None:
+        """State, mode, evidence, probes, waits and counters are those of the model."""
+        type(self).steps += 1
+        expected = self.model.snapshot()
+        assert self.real.state is expected["state"]
+        assert self.real.mode is expected["mode"]
+        seen = self.real.snapshot()
+        assert {name: getattr(seen, name) for name in expected} == expected
+        assert self.real.state is expected["state"], "reading changes nothing"
+
+    @invariant()
+    def tells_openings_as_the_model(self) -> None:
+        """The callbacks are called once per opening, with the numbers of that moment."""
+        told = [
+            Opening(
+                one.reason,
+                one.consecutive_failures,
+                (one.window_calls, one.window_failures),
+                (slow_calls(one), one.slow_calls),
+                one.open_duration,
+                one.openings,
+                one.error,
+            )
+            for one in self.contexts
+        ]
+        expected = [one._replace(slow=(slow_rate(*one.slow), one.slow[1])) for one in self.model.openings]
+        assert told == expected
+        self.contexts.clear()
+        self.model.openings.clear()
+
+    @invariant()
+    def moves_make_a_chain(self) -> None:
+        """Each change of state that is told begins where the last one ended."""
+        chain = [State.CLOSED, *(move.new for move in self.moves)]
+        assert [move.old for move in self.moves] == chain[:-1]
+        assert all(move.old is not move.new for move in self.moves)
+
+    @invariant()
+    def opened_at_is_set_once_per_opening(self) -> None:
+        """No moment of opening ever moves."""
+        seen = self.real.snapshot()
+        if seen.opened_at is not None and seen.mode is not Mode.FORCED_OPEN:
+            assert self.opened_at.setdefault(seen.openings, seen.opened_at) is seen.opened_at
+
+    @invariant()
+    def never_half_open_for_ever(self) -> None:
+        """With every slot taken there is a moment at which the next one lapses."""
+        seen = self.real.snapshot()
+        if seen.state is State.HALF_OPEN and seen.probes_active >= self.real.config.probe_limit:
+            assert seen.retry_after is not None
+            assert 0 < seen.retry_after
+
+    @invariant()
+    @precondition(lambda self: self.real.config.window_size)
+    def memory_is_bounded(self) -> None:
+        """No more failures are remembered than calls are in the window."""
+        period = self.real._guard.machine.state
+        if getattr(period, "window", None) is not None:
+            assert len(period.window.marks) <= self.real.config.window_size
+
+
+def behave(error: BaseException | None, value: Any) -> Any:
+    """Return or raise."""
+    if error is not None:
+        raise error
+    return value
+
+
+def is_bad(value: Any) -> bool:
+    """Tell which returned value is a failure."""
+    return value == "bad value"
+
+
+def evidence_of(seen: Any) -> Any:
+    """Return a snapshot without its counters."""
+    counters = {"calls", "successes", "failures", "ignored", "rejected"}
+    names = [field for field in type(seen).__slots__ if field not in counters]
+    return [getattr(seen, name) for name in names if not name.startswith("__")]
+
+
+def slow_rate(calls: int, slow: int) -> float:
+    """Return percent."""
+    return 100 * slow / calls if calls else 0.0
+
+
+def slow_calls(context: OpenContext) -> float:
+    """Return what the context says about how many calls the slow ones are a share of."""
+    return context.slow_call_rate
+
+
+# -- kinds of config -------------------------------------------------------
+
+
+def doubled(context: Any) -> float:
+    """Stay open for twice as many seconds as it has opened in a row."""
+    return 2.0 * context.openings
+
+
+pauses = st.sampled_from(
+    [2.0, 5.0, timedelta(seconds=1), doubled, backoff(2, factor=2, maximum=8), backoff(1, factor=3)]
+)
+everywhere = {
+    "open_duration": pauses,
+    "ignore_on": st.just(InterruptedError),
+    "failure_if": st.sampled_from([None, is_bad]),
+}
+probes = {
+    "probe_limit": st.integers(1, 3),
+    "probe_success_threshold": small,
+    "probe_timeout": st.none() | periods,
+}
+rates = {
+    "minimum_calls": st.integers(0, 4),
+    "failure_rate_threshold": st.sampled_from([20, 33.3, 50, 58, 60.0, 100]),
+}
+streaks = {"failure_threshold": small}
+count_window = {"window_size": st.integers(4, 8)}
+time_window = {"window_duration": st.sampled_from([2.5, 5.0, 10.0, timedelta(seconds=20)])}
+slow = {
+    "slow_call_duration": st.sampled_from([0.5, 1.0, 3.0]),
+    "slow_call_rate_threshold": st.sampled_from([20, 50, 75, 100]),
+}
+own_rule = {"trip_rules": st.sampled_from([(), EverySecond(), (EverySecond(), EverySecond())])}
+either_window = st.fixed_dictionaries({"window_duration": st.none(), **count_window}) | (
+    st.fixed_dictionaries({"window_size": st.just(0), **time_window})
+)
+no_window = st.just({"window_size": 0, "window_duration": None})
+rarely_off = {"failure_threshold": st.none() | st.integers(2, 6)}
+
+
+def either(*parts: Any) -> Any:
+    """Return a strategy for the union of dicts."""
+    return st.tuples(*parts).map(lambda dicts: {k: v for one in dicts for k, v in one.items()})
+
+
+def changing(*groups: dict[str, Any]) -> Any:
+    """Return a strategy for a few changes."""
+    return st.fixed_dictionaries({}, optional={k: v for one in groups for k, v in one.items()})
+
+
+def kind_of(name: str, configs: Any, changes: Any) -> type[Comparison]:
+    """Return a machine that starts with one of ``configs`` and changes it by ``changes``."""
+
+    class Machine(Comparison):
+        @initialize(config=configs)
+        def begin(self, config: dict[str, Any]) -> None:
+            self.start(config)
+
+        @rule(changes=changes)
+        def reconfigure(self, changes: dict[str, Any]) -> None:
+            self.change(changes)
+
+    Machine.__name__ = Machine.__qualname__ = name
+    return Machine
+
+
+def settled(*groups: dict[str, Any]) -> Any:
+    """Return a strategy for a whole config."""
+    return st.fixed_dictionaries({k: v for one in (everywhere, *groups) for k, v in one.items()})
+
+
+KINDS = [
+    kind_of("Streak", settled(streaks, probes), changing(everywhere, streaks, probes)),
+    kind_of(
+        "CountWindow",
+        settled(rarely_off, count_window, rates),
+        changing(rarely_off, {"window_size": st.integers(0, 8)}, rates, probes),
+    ),
+    kind_of(
+        "TimeWindow",
+        settled(rarely_off, time_window, rates),
+        changing(rarely_off, time_window, rates),
+    ),
+    kind_of(
+        "KindsOfWindow",
+        either(settled(rarely_off, rates, own_rule), either_window),
+        either(changing(rarely_off, rates, own_rule), either_window | no_window),
+    ),
+    kind_of(
+        "SlowCalls",
+        either(settled({"failure_threshold": st.none()}, rates, slow), either_window),
+        either(changing(slow, rates), either_window | st.just({})),
+    ),
+    kind_of(
+        "Probes",
+        settled(
+            {"failure_threshold": st.just(1), "probe_limit": st.just(3)},
+            {"probe_success_threshold": st.just(4), "probe_timeout": st.none() | periods},
+        ),
+        changing(probes),
+    ),
+]
+
+CI = settings(
+    max_examples=EXAMPLES,
+    stateful_step_count=STEPS,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=list(HealthCheck),
+)
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """Keep the log of hooks that raise on purpose short."""
+    logger = logging.getLogger("breakerkit")
+    logger.disabled = True
+    yield
+    logger.disabled = False
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_the_guard_does_what_the_reference_model_does(kind: type[Comparison]) -> None:
+    """In whatever order things happen, the real guard and the plain model of the SPEC agree."""
+    kind.steps = 0
+    run_state_machine_as_test(kind, settings=CI)
+    assert kind.steps >= 10_000 / len(KINDS)

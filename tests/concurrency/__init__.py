@@ -1,0 +1,1 @@
+"""Threads, tasks, loops and forks: each test makes the very moment it is about, none waits for luck."""
