@@ -16,21 +16,54 @@ class Forks(Protocol):
 
 T = TypeVar("T")
 
-# A plain dict and not a WeakSet: each operation is atomic, so a fork in the
-# middle of another thread's registration leaves nothing half done.
-_alive: dict[int, weakref.ref[Any]] = {}
+
+class Crowd:
+    """Objects held weakly, by identity.
+
+    A plain dict and not a ``WeakSet``: each operation is atomic, so a fork in
+    the middle of another thread's registration leaves nothing half done. The
+    references carry their key, which costs less than a closure for each.
+    """
+
+    __slots__ = ("_members",)
+
+    def __init__(self) -> None:
+        self._members: dict[int, weakref.ref[Any]] = {}
+
+    def add(self, one: Any) -> None:
+        """Keep ``one`` in mind for as long as it lives."""
+        ref = _Ref(one, _forget)
+        ref.key, ref.members = id(one), self._members
+        self._members[ref.key] = ref
+
+    def of(self, kind: type[T]) -> list[T]:
+        """Return every living member of ``kind``."""
+        found = (ref() for ref in list(self._members.values()))
+        return [one for one in found if isinstance(one, kind)]
+
+
+class _Ref(weakref.ref[Any]):
+    __slots__ = ("key", "members")
+
+    key: int
+    members: dict[int, weakref.ref[Any]]
+
+
+def _forget(ref: Any) -> None:
+    ref.members.pop(ref.key, None)
+
+
+_alive = Crowd()
 
 
 def remember(one: Forks) -> None:
     """Keep ``one`` in mind for as long as it lives."""
-    key = id(one)
-    _alive[key] = weakref.ref(one, lambda _: _alive.pop(key, None))
+    _alive.add(one)
 
 
 def alive(kind: type[T]) -> list[T]:
     """Return every living object of ``kind`` that was remembered."""
-    found = (ref() for ref in list(_alive.values()))
-    return [one for one in found if isinstance(one, kind)]
+    return _alive.of(kind)
 
 
 def _after_fork() -> None:

@@ -32,7 +32,7 @@ class Making:
     ) -> None:
         if config is not None and not isinstance(config, BreakerConfig):
             raise ConfigError(f"config={fields.show(config)}: must be a BreakerConfig")
-        if clock is not None and not isinstance(clock, Clock):
+        if clock is not None and clock is not system_clock and not isinstance(clock, Clock):
             raise ConfigError(
                 f"clock={fields.show(clock)}: must be an object with now() in seconds"
             )

@@ -68,16 +68,23 @@ class SelfFinder:
     argument. The answer is kept per class.
     """
 
-    __slots__ = ("_bare", "_known")
+    __slots__ = ("_bare", "_known", "_last")
 
     def __init__(self, bare: Any) -> None:
         self._bare = bare
+        # The answer for the class seen last, for most calls come from one.
+        self._last: tuple[type, bool] = (type(None), False)
         self._known: weakref.WeakKeyDictionary[type, str] = weakref.WeakKeyDictionary()
 
     def __call__(self, first: object) -> bool:
-        if isinstance(first, type) and self._kind(first) == "class":
-            return True
-        return self._kind(type(first)) == "instance"
+        kind, answer = self._last
+        if type(first) is kind:
+            return answer
+        if isinstance(first, type):
+            return self._kind(first) == "class"
+        answer = self._kind(type(first)) == "instance"
+        self._last = (type(first), answer)
+        return answer
 
     def _kind(self, kind: type) -> str:
         found = self._known.get(kind)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import weakref
 from typing import TYPE_CHECKING, Any
 
 from breakerkit import _fork as fork
@@ -33,7 +32,7 @@ class Registry:
         self._lock = threading.RLock()
         self._policies: dict[str, Any] = {}
         self._hub = Hub()
-        self._guards: dict[int, weakref.ref[Guard]] = {}
+        self._guards = fork.Crowd()
         fork.remember(self)
 
     def get(self, name: str) -> Any:
@@ -126,8 +125,7 @@ class Registry:
 
     def adopt(self, guard: Guard) -> None:
         """Keep a guard in mind, weakly, so that listeners who come later reach it."""
-        key = id(guard)
-        self._guards[key] = weakref.ref(guard, lambda _: self._guards.pop(key, None))
+        self._guards.add(guard)
         if self._hub.listeners():  # one may have come while the guard was being made
             with guard.lock:
                 guard.retune()
@@ -147,11 +145,9 @@ class Registry:
         self._lock = threading.RLock()
 
     def _retune(self) -> None:
-        for ref in list(self._guards.values()):
-            guard = ref()
-            if guard is not None:
-                with guard.lock:
-                    guard.retune()
+        for guard in self._guards.of(object):
+            with guard.lock:  # type: ignore[attr-defined]  # only guards are adopted
+                guard.retune()  # type: ignore[attr-defined]  # likewise
 
 
 #: The registry that is shared by default.

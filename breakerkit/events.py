@@ -130,7 +130,8 @@ class OpenContext:
     error: BaseException | None
 
 
-@attrs.frozen
+# Without slots attrs fills a frozen record by one dict, twice as fast: one is made per event.
+@attrs.frozen(slots=False)
 class _Event:
     """Fields every event has.
 
@@ -148,7 +149,7 @@ class _Event:
         return datetime.fromtimestamp(self.timestamp, UTC)
 
 
-@attrs.frozen
+@attrs.frozen(slots=False)
 class StateChanged(_Event):
     """The breaker moved from one state to another.
 
@@ -165,14 +166,14 @@ class StateChanged(_Event):
     mode: Mode
 
 
-@attrs.frozen
+@attrs.frozen(slots=False)
 class CallSucceeded(_Event):
     """A call ended well. ``duration`` is in seconds."""
 
     duration: float
 
 
-@attrs.frozen
+@attrs.frozen(slots=False)
 class CallFailed(_Event):
     """A call failed. ``error`` is ``None`` when its value was judged a failure."""
 
@@ -180,7 +181,7 @@ class CallFailed(_Event):
     error: BaseException | None
 
 
-@attrs.frozen
+@attrs.frozen(slots=False)
 class CallIgnored(_Event):
     """A call ended in a way that is no evidence: cancelled, ignored, refused further inside."""
 
@@ -188,7 +189,7 @@ class CallIgnored(_Event):
     error: BaseException | None
 
 
-@attrs.frozen
+@attrs.frozen(slots=False)
 class CallRejected(_Event):
     """A call was not run; in mode ``OBSERVE``: it would not have been, and was.
 
@@ -203,14 +204,14 @@ class CallRejected(_Event):
     mode: Mode
 
 
-@attrs.frozen
+@attrs.frozen(slots=False)
 class BreakerReset(_Event):
     """Somebody called ``reset()``; ``old`` is the state it was in."""
 
     old: State
 
 
-@attrs.frozen
+@attrs.frozen(slots=False)
 class ConfigChanged(_Event):
     """The settings were swapped while the breaker was live."""
 

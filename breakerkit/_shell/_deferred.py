@@ -61,6 +61,8 @@ def _watch(gate: Gate, entry: Any, future: Any) -> Any:
         # Something with a method of that name and other manners: it is the
         # caller's all the same, and its end stays unknown.
         fault_in("future returned through", "breaker", odd)
+        if not carried.taken:
+            gate.drop(carried.take())
     return future
 
 

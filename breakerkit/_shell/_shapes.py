@@ -28,12 +28,8 @@ _ITERABLE_COROUTINE = inspect.CO_ITERABLE_COROUTINE
 _NOT_PLAIN = inspect.CO_COROUTINE | _GENERATOR | _ASYNC_GENERATOR | _ITERABLE_COROUTINE
 
 # Both factories give every function they make one code object: that tells their work.
-_CONTEXT_MANAGERS = frozenset(
-    {
-        contextlib.contextmanager(lambda: iter(())).__code__,
-        contextlib.asynccontextmanager(lambda: None).__code__,  # type: ignore[arg-type, return-value]  # never called
-    }
-)
+_MANAGER = contextlib.contextmanager(lambda: iter(())).__code__
+_ASYNC_MANAGER = contextlib.asynccontextmanager(lambda: None).__code__  # type: ignore[arg-type, return-value]  # never called
 
 
 def shape_of(function: Any) -> Shape:
@@ -45,7 +41,7 @@ def shape_of(function: Any) -> Shape:
     target = function
     while isinstance(target, functools.partial | types.MethodType):
         target = target.func if isinstance(target, functools.partial) else target.__func__
-    if getattr(target, "__code__", None) in _CONTEXT_MANAGERS:
+    if _manages(getattr(target, "__code__", None)):
         raise TypeError(
             f"{show(function)}: calling it runs nothing of yours; put the breaker under"
             " @contextmanager or @asynccontextmanager, on the generator function itself"
@@ -71,7 +67,14 @@ def _by_code(target: Any) -> Shape:
 
 def surely_plain(function: Any) -> bool:
     """Tell cheaply whether ``function`` is a plain Python function; ``False`` may be wrong."""
-    return type(function) is types.FunctionType and not function.__code__.co_flags & _NOT_PLAIN
+    if type(function) is not types.FunctionType:
+        return False
+    code = function.__code__
+    return not (code.co_flags & _NOT_PLAIN or _manages(code))
+
+
+def _manages(code: object) -> bool:
+    return code is _MANAGER or code is _ASYNC_MANAGER
 
 
 def runs_later(kind: type) -> bool:

@@ -72,20 +72,23 @@ class CountWindow:
     def __init__(self, size: int, last: int = 0) -> None:
         self.size = size
         self._floor = last
-        self.marks: deque[int] = deque()
+        # A deque takes 600 bytes, and most windows never see a failure.
+        self.marks: deque[int] | tuple[()] = ()
 
     def mark(self, ticket: int, now: float) -> None:
         """Remember a marked call and let go of what it pushed out."""
         del now
+        if isinstance(self.marks, tuple):
+            self.marks = deque()
         self.marks.append(ticket)
         self.roll(ticket, 0.0)
 
     def roll(self, last: int, now: float) -> None:
         """Let go of marked calls that have left the window."""
         del now
-        start = self._start(last)
-        while self.marks and self.marks[0] <= start:
-            self.marks.popleft()
+        start, marks = self._start(last), self.marks
+        while marks and marks[0] <= start:
+            marks.popleft()
 
     def tally(self, last: int, now: float) -> Tally:
         """Count the window as it is after ticket ``last``, changing nothing."""

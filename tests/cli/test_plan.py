@@ -64,7 +64,7 @@ def test_an_outage_is_a_time_in_which_most_calls_fail() -> None:
     """It lasts from the first failure that was known to the last; a gap of a slice or two is no end."""
     calls = steady(10) + steady(4, Answer.RESET, after=10.0) + steady(4, Answer.RESET, after=16.0)
     (outage,) = outages(calls + steady(10, after=20.0), 30.0)
-    assert tuple(outage) == pytest.approx((10.1, 20.0))
+    assert tuple(outage) == pytest.approx((10.1, 19.9))
     far = calls + steady(5, after=20.0) + steady(3, Answer.SERVER_ERROR, after=25.0)
     assert len(outages(far, 30.0)) == 2
 

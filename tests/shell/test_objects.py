@@ -7,6 +7,7 @@ import contextlib
 import enum
 import functools
 import gc
+import types
 import weakref
 from unittest import mock
 
@@ -86,7 +87,7 @@ def _classes(b):
 
 
 def _settled(value):
-    return asyncio.run(value) if asyncio.iscoroutine(value) else value
+    return asyncio.run(value) if isinstance(value, types.CoroutineType) else value
 
 
 @pytest.mark.parametrize("which", range(4), ids=["under", "over", "async under", "async over"])
