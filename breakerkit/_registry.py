@@ -72,11 +72,13 @@ class Registry:
             TypeError: the listener or a kind is not of that sort.
         """
         one = subscription(listener, kinds, EVENT_KINDS)
-        self._hub.add(one)
+        with self._lock:
+            self._hub.add(one)
         self._retune()
 
         def unsubscribe() -> None:
-            self._hub.remove(one)
+            with self._lock:
+                self._hub.remove(one)
             self._retune()
 
         return unsubscribe

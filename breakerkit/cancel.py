@@ -14,6 +14,13 @@ class CancelSignal:
 
     Pass it to ``apply(..., cancel=signal)``: an operation that has not begun
     when the signal is set is not run. It does not stop one that has.
+
+    Example:
+        >>> signal = CancelSignal()
+        >>> signal.cancel("the user hung up"), signal.cancel("too late")
+        (True, False)
+        >>> signal.reason
+        'the user hung up'
     """
 
     __slots__ = ("_set",)

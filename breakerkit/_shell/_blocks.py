@@ -94,7 +94,7 @@ class GuardBlock:
 
     def __del__(self) -> None:
         if self._entry not in (None, _USED):
-            self._gate.drop(self._entry)
+            self._gate.drop(self._entry, decided=self._decided)
 
     def _begin(self) -> None:
         if self._entry is not None:

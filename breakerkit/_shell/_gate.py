@@ -69,8 +69,8 @@ class Gate(Protocol):
     def failed(self, entry: Any, error: BaseException, later: Later | None = None) -> None:
         """Hear an exception, a cancellation included."""
 
-    def drop(self, entry: Any) -> None:
-        """Hear, from a destructor, that nobody will know how the call ended."""
+    def drop(self, entry: Any, *, decided: bool = False) -> None:
+        """Hear, from a destructor, that nobody will know how the call ended, unless that was decided."""
 
 
 def refuse(rejection: CallRejectedError) -> NoReturn:

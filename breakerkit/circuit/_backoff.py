@@ -100,6 +100,11 @@ def backoff(
     Raises:
         ConfigError: a value is out of its range.
 
+    Example:
+        >>> plan = backoff(2, factor=2, maximum=8)
+        >>> [plan.pause(step) for step in range(4)]
+        [2.0, 4.0, 8.0, 8.0]
+
     The decay is that of Envoy's outlier ejection; the growth is the common
     exponential backoff.
     """

@@ -177,7 +177,7 @@ class Machine:
 
     def _take_success(self, period: Closed, ticket: int, now: float) -> None:
         period.streak = 0
-        if period.window is not None:
+        if period.window is not None and period.window.timed:
             period.window.roll(ticket - 1, now)
 
     def _take_failure(self, period: Closed, ticket: int, now: float) -> None:
@@ -200,20 +200,20 @@ class Machine:
     def _judge(self, period: Closed, now: float, error: BaseException | None) -> None:
         period.pending = False
         if period.spotless():
+            period.seen = period.last()
             return  # no rule fires without a failure or a slow call; the usual case is cheap
-        evidence = period.evidence(now, error)
-        if reason := verdict(self.rules, evidence):
-            self._open(period, reason, now, evidence, error)
+        self._look(period, now, error, completed=True)
 
-    def _judge_verge(self, period: Closed, now: float) -> None:
-        """Judge as of the call that made the window just large enough, if others have passed it.
-
-        Those have drawn their tickets and wait for the lock, so they come later;
-        to count them would let a rate slip by that is reached at just so many calls.
-        """
-        evidence = period.verge(max(self.config.minimum_calls, 1), now)
-        if evidence is not None and (reason := verdict(self.rules, evidence)):
-            self._open(period, reason, now, evidence, None)
+    def _look(
+        self, period: Closed, now: float, error: BaseException | None, *, completed: bool
+    ) -> None:
+        rules = self.rules if completed else self.slow_rule
+        minimum = max(self.config.minimum_calls, 1)
+        for evidence in period.looks(minimum, now, error, completed=completed):
+            if reason := verdict(rules, evidence):
+                self._open(period, reason, now, evidence, evidence.error)
+                return
+        period.roll(now)
 
     def trip(
         self,
@@ -235,9 +235,8 @@ class Machine:
         if period.slow is not None:
             period.slow.watch(minimum)
         calm, window = not period.streak and not period.pending, period.window
-        judge_at = math.inf if window is None else window.reaches(minimum, last)
+        judge_at = math.inf if window is None else window.reaches(minimum, period.seen)
         timed = window is not None and window.timed
-        period.short = judge_at < math.inf
         period.judge_at = judge_at if calm else 0
         period.edge = window.edge() if window is not None and timed and calm else -math.inf
         period.attention = int(min(judge_at, never(last))) if calm and not timed else 0
@@ -249,20 +248,13 @@ class Machine:
             self._judge_slow(period, now)
 
     def _judge_slow(self, period: Closed, now: float) -> None:
-        evidence = period.evidence(now)
-        if reason := verdict(self.slow_rule, evidence):
-            self._open(period, reason, now, evidence, None)
+        self._look(period, now, None, completed=False)
 
     # -- moves -------------------------------------------------------------
 
     def lapse(self, now: float) -> None:
-        """Let happen what is due, whoever notices: a probe that held its slot too long loses it.
-
-        Each lapse acts at its own moment.
-        """
+        """Take the slots of probes that held them too long; each lapse acts at its own moment."""
         state = self.state
-        if isinstance(state, Closed):
-            self._judge_verge(state, now)
         if not isinstance(state, HalfOpen):
             return
         timeout = state.timeout(self.config)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from typing import TYPE_CHECKING
 
 from breakerkit.circuit._counting import drawn
@@ -23,7 +22,7 @@ class SlowCalls:
     the guard's lock.
     """
 
-    __slots__ = ("judge_at", "limit", "running", "short", "tickets", "window")
+    __slots__ = ("judge_at", "limit", "running", "seen", "tickets", "window")
 
     def __init__(self, limit: float, window: Window, first: int = 1) -> None:
         self.limit = limit
@@ -31,7 +30,7 @@ class SlowCalls:
         self.tickets = itertools.count(first)
         self.running: dict[Lease, bool] = {}  # oldest first
         self.judge_at: float = 0  # the first ticket at which a fast call may change a verdict
-        self.short = False  # too few calls to be judged, when last looked at
+        self.seen = first - 1  # the last ticket drawn when the rule last looked
 
     def start(self, lease: Lease) -> None:
         """Keep an eye on a call from its admission on."""
@@ -73,7 +72,8 @@ class SlowCalls:
         if now - lease.started >= self.limit:
             self._mark(lease, now)
         elif completed:
-            self.window.roll(drawn(self.tickets), now)
+            if self.window.timed:
+                self.window.roll(drawn(self.tickets), now)
             next(self.tickets)
         return lease.slow
 
@@ -86,17 +86,15 @@ class SlowCalls:
         """Count calls and slow calls at ``now``."""
         return self.window.tally(drawn(self.tickets), now)
 
-    def verge(self, now: float) -> tuple[Tally, bool]:
-        """Count as of the call that made it enough, and tell whether others have passed that one."""
-        short, self.short = self.short, False
+    def look(self, minimum: int, now: float) -> tuple[Tally, Tally]:
+        """Count as of the call that makes ``minimum``, if others have passed it, and as of now."""
         last = drawn(self.tickets)
-        at = int(min(last, self.judge_at)) if short else last
-        return self.window.tally(at, now), at != last
+        at, self.seen = min(last, self.window.reaches(minimum, self.seen)), last
+        return self.window.tally(int(at), now), self.window.tally(last, now)
 
     def watch(self, minimum: int) -> None:
         """Say from which ticket on a fast call may change a verdict."""
-        self.judge_at = self.window.reaches(minimum, drawn(self.tickets))
-        self.short = self.judge_at < math.inf
+        self.judge_at = self.window.reaches(minimum, self.seen)
 
     def successor(self) -> SlowCalls:
         """Return a watch with the same evidence over no call: those that run belong to the past."""

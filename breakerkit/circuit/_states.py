@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from breakerkit.circuit._counting import drawn
 from breakerkit.circuit._slow import SlowCalls
-from breakerkit.circuit._window import EMPTY, CountWindow, TimeWindow, Window
+from breakerkit.circuit._window import EMPTY, CountWindow, Tally, TimeWindow, Window
 from breakerkit.events import Evidence, OpenReason
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Closed:
 
     __slots__ = (
         "attention", "edge", "failed", "final", "first", "judge_at", "pending",
-        "short", "since", "slow", "streak", "ticks", "window",
+        "seen", "since", "slow", "streak", "ticks", "window",
     )  # fmt: skip
 
     def __init__(self, config: BreakerConfig, now: float) -> None:
@@ -70,7 +70,7 @@ class Closed:
         self.window = make_window(config, now)
         self.slow = make_slow(config, now)
         self.pending = False  # the config changed: judge at the next completed call
-        self.short = False  # too few calls to be judged, when last looked at
+        self.seen = 0  # the last ticket drawn when the rules last looked
         self.attention = 0
         self.edge = -math.inf
         self.judge_at: float = 0
@@ -124,17 +124,34 @@ class Closed:
         slow = self.slow.tally(now) if self.slow else EMPTY
         return Evidence(self.streak, *window, *slow, error)
 
-    def verge(self, minimum: int, now: float) -> Evidence | None:
-        """Return the evidence as of the call that made it enough, if others have passed that one."""
-        short, self.short = self.short, False
-        if self.window is None or self.spotless():
-            return None
-        last = self.last()
-        at = int(min(last, self.window.reaches(minimum, 0))) if short else last
-        slow, passed = self.slow.verge(now) if self.slow else (EMPTY, False)
-        if at == last and not passed:
-            return None
-        return Evidence(0, *self.window.tally(at, now), *slow)
+    def looks(
+        self, minimum: int, now: float, error: BaseException | None, *, completed: bool
+    ) -> list[Evidence]:
+        """Return what the rules must look at, one after another; usually the one present moment.
+
+        Calls that have drawn a ticket past the one that makes ``minimum``, and
+        wait for the lock, come after it: were they counted in, a rate could slip
+        by that is reached at just so many calls. ``completed``: a call has, and
+        not only turned slow.
+        """
+        at = last = self.last()
+        if self.window is not None and completed:
+            at, self.seen = min(last, self.window.reaches(minimum, self.seen)), last
+        slow_at, slow_last = (EMPTY, EMPTY) if self.slow is None else self.slow.look(minimum, now)
+        looks = [Evidence(self.streak, *self._tally(last, now), *slow_last, error)]
+        if at != last or slow_at != slow_last:
+            looks.insert(0, Evidence(0, *self._tally(int(at), now), *slow_at))
+        return looks
+
+    def roll(self, now: float) -> None:
+        """Let go of what has left the windows, once the rules have looked."""
+        if self.window is not None:
+            self.window.roll(self.seen, now)
+        if self.slow is not None:
+            self.slow.window.roll(self.slow.seen, now)
+
+    def _tally(self, last: int, now: float) -> Tally:
+        return EMPTY if self.window is None else self.window.tally(last, now)
 
     def last(self) -> int:
         """Return the last ticket drawn."""

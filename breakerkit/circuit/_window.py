@@ -144,7 +144,7 @@ class TimeWindow:
     def __init__(self, duration: float, now: float, last: int = 0) -> None:
         self.duration = duration
         self._width = duration / BUCKETS
-        self._closed: deque[_Bucket] = deque()
+        self._closed: list[_Bucket] = []  # ten at most
         self._index = self._of(now)
         self._before = last
         self._marked = 0
@@ -159,6 +159,8 @@ class TimeWindow:
     def roll(self, last: int, now: float) -> None:
         """Close the present bucket if ``now`` is past it, and let go of old ones."""
         index = self._of(now)
+        # A thread that drew its ticket earlier may come later.
+        last = max(last, self._before)
         if index < self._index - BUCKETS:
             # The clock stepped back by more than the window: what is "the last
             # ten seconds" of such a clock holds nothing that was seen.
@@ -168,7 +170,7 @@ class TimeWindow:
         self._closed.append(_Bucket(self._index, last - self._before, self._marked))
         self._index, self._before, self._marked = index, last, 0
         while self._closed and self._closed[0].slot <= index - BUCKETS:
-            self.marks -= self._closed.popleft().marked
+            self.marks -= self._closed.pop(0).marked
 
     def tally(self, last: int, now: float) -> Tally:
         """Count the buckets that are inside the window at ``now``."""
@@ -191,6 +193,7 @@ class TimeWindow:
         """Change the duration: each bucket goes, by its middle, into one of the new width."""
         if size == self.duration:
             return
+        self.roll(last, now)  # what has left the window does not come back by growing it
         held = [*self._closed, _Bucket(self._index, last - self._before, self._marked)]
         middles = [(bucket.slot + 0.5) * self._width for bucket in held]
         self.duration, self._width = size, size / BUCKETS

@@ -171,7 +171,7 @@ class Guard(Core):
         if isinstance(entry, Lease):
             self._end(entry, Outcome.NEUTRAL, None, self.clock.now(), None)
 
-    def drop(self, entry: Entry) -> None:
+    def drop(self, entry: Entry, *, decided: bool = False) -> None:
         """Give a slot back from a destructor: no lock may be taken there, the next call does it.
 
         An entry of the lock-free path holds no slot, and nobody may come by to settle it.
@@ -181,7 +181,7 @@ class Guard(Core):
                 # As of now: it may be long until the next call settles the rest.
                 entry.period.slow.forget(entry, self.clock.now())
             self.dropped.append(entry)
-        else:
+        elif not decided:
             next(self.machine.counts.forgotten)
 
     def _end(

@@ -40,6 +40,13 @@ class ManualClock:
 
     Args:
         start: the first reading, in seconds.
+
+    Example:
+        >>> clock = ManualClock()
+        >>> clock.advance(30)
+        30.0
+        >>> clock.now()
+        30.0
     """
 
     def __init__(self, start: float = 0.0) -> None:
