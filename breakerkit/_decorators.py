@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 __all__ = ["breaker", "breaker_methods", "protect"]
 
+#: Bound of a family of keyed breakers, where none is given.
+MOST_KEYS = 1024
+
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
@@ -40,7 +43,7 @@ def breaker(
     /,
     *,
     key: Callable[..., Hashable],
-    max_keys: int = 1024,
+    max_keys: int = MOST_KEYS,
     config: BreakerConfig | None = None,
     clock: Clock | None = None,
     registry: Registry | None = None,
@@ -61,7 +64,7 @@ def breaker(
     /,
     *,
     key: Callable[..., Hashable] | None = None,
-    max_keys: int = 1024,
+    max_keys: int = MOST_KEYS,
     config: BreakerConfig | None = None,
     clock: Clock | None = None,
     registry: Registry | None = None,
@@ -88,6 +91,8 @@ def breaker(
         NameConflictError: the name is taken by a breaker with other settings.
         TypeError: what is decorated cannot be guarded.
     """
+    if key is None and max_keys != MOST_KEYS:
+        raise ConfigError(f"max_keys={fields.show(max_keys)}: is for keyed breakers, give key= too")
     making = Making(config, clock, registry, settings)
     if name is not None and not isinstance(name, str):
         own = making.unnamed() if key is None else making.family(None, key, max_keys)

@@ -33,9 +33,12 @@ def guard_plain(gate: Gate, function: Callable[..., Any]) -> Callable[..., Any]:
         if entry is None:
             entry = gate.admit()
             if isinstance(entry, CallRejectedError):
-                if handled() is not None:
-                    refuse(entry)
-                raise entry
+                try:
+                    if handled() is not None:
+                        refuse(entry)
+                    raise entry
+                finally:
+                    del entry  # its traceback leads here, and a cycle would keep the arguments
         try:
             # Passing on no keywords as no keywords saves CPython a copy of nothing.
             value = function(*args, **kwargs) if kwargs else function(*args)

@@ -84,6 +84,8 @@ def refuse(rejection: CallRejectedError) -> NoReturn:
     except CallRejectedError:
         rejection.__context__ = None
         raise
+    finally:
+        del rejection  # its traceback leads here, and a cycle would keep the caller's frames
 
 
 def enter(gate: Gate) -> Any:
@@ -92,7 +94,10 @@ def enter(gate: Gate) -> Any:
     if entry is None:
         entry = gate.admit()
         if isinstance(entry, CallRejectedError):
-            refuse(entry)
+            try:
+                refuse(entry)
+            finally:
+                del entry  # for the same reason
     return entry
 
 
@@ -105,7 +110,10 @@ async def enter_async(gate: Gate) -> Any:
         for notice in later:
             await notice()
         if isinstance(entry, CallRejectedError):
-            refuse(entry)
+            try:
+                refuse(entry)
+            finally:
+                del entry  # for the same reason
     return entry
 
 

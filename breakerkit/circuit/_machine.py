@@ -200,7 +200,7 @@ class Machine:
     def _judge(self, period: Closed, now: float, error: BaseException | None) -> None:
         period.pending = False
         if period.spotless():
-            period.seen = period.last()
+            period.saw()
             return  # no rule fires without a failure or a slow call; the usual case is cheap
         self._look(period, now, error, completed=True)
 

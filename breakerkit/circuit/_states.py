@@ -130,9 +130,9 @@ class Closed:
         """Return what the rules must look at, one after another; usually the one present moment.
 
         Calls that have drawn a ticket past the one that makes ``minimum``, and
-        wait for the lock, come after it: were they counted in, a rate could slip
-        by that is reached at just so many calls. ``completed``: a call has, and
-        not only turned slow.
+        wait for the lock, come after it: were only they counted in, a rate could
+        slip by that is reached at just so many calls. ``completed``: a call has,
+        and not only turned slow.
         """
         at = last = self.last()
         if self.window is not None and completed:
@@ -140,8 +140,14 @@ class Closed:
         slow_at, slow_last = (EMPTY, EMPTY) if self.slow is None else self.slow.look(minimum, now)
         looks = [Evidence(self.streak, *self._tally(last, now), *slow_last, error)]
         if at != last or slow_at != slow_last:
-            looks.insert(0, Evidence(0, *self._tally(int(at), now), *slow_at))
+            looks.append(Evidence(self.streak, *self._tally(int(at), now), *slow_at))
         return looks
+
+    def saw(self) -> None:
+        """Remember that the rules have looked at all there is, and found nothing."""
+        self.seen = self.last()
+        if self.slow is not None:
+            self.slow.seen = drawn(self.slow.tickets)
 
     def roll(self, now: float) -> None:
         """Let go of what has left the windows, once the rules have looked."""

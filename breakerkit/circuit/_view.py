@@ -197,7 +197,8 @@ def sentence(seen: Snapshot, config: BreakerConfig, by: str) -> str:
 def _stands(seen: Snapshot, config: BreakerConfig) -> str:
     wait = "" if seen.retry_after is None else f" for another {seen.retry_after:.3g} s"
     since = f" since {seen.opened_at:%Y-%m-%d %H:%M:%S} UTC" if seen.opened_at else ""
-    because = f" because of {seen.reason}" if seen.reason else ""
+    told = seen.reason not in {None, OpenReason.FORCED}  # who forced it is said elsewhere
+    because = f" because of {seen.reason}" if told else ""
     if seen.state is State.OPEN:
         return f"is open{since}{because}{wait}"
     if seen.state is State.HALF_OPEN:
@@ -208,7 +209,8 @@ def _stands(seen: Snapshot, config: BreakerConfig) -> str:
 
 
 def _evidence(seen: Snapshot, config: BreakerConfig) -> str:
-    parts = [f"{seen.consecutive_failures} failures in a row"]
+    streak = seen.consecutive_failures
+    parts = [f"{streak} {'failure' if streak == 1 else 'failures'} in a row"]
     if config.failure_threshold is not None:
         parts[0] += f" (opens at {config.failure_threshold})"
     if config.has_window:

@@ -76,12 +76,11 @@ class CountWindow:
         self.marks: deque[int] | tuple[()] = ()
 
     def mark(self, ticket: int, now: float) -> None:
-        """Remember a marked call and let go of what it pushed out."""
+        """Remember a marked call; what it pushed out may be looked at until `roll`."""
         del now
         if isinstance(self.marks, tuple):
             self.marks = deque()
         self.marks.append(ticket)
-        self.roll(ticket, 0.0)
 
     def roll(self, last: int, now: float) -> None:
         """Let go of marked calls that have left the window."""
@@ -137,7 +136,9 @@ class TimeWindow:
     its first, so that a success in it draws a ticket and is done.
     """
 
-    __slots__ = ("_before", "_closed", "_index", "_marked", "_width", "duration", "marks")
+    __slots__ = (
+        "_before", "_closed", "_index", "_marked", "_newest", "_width", "duration", "marks",
+    )  # fmt: skip
 
     timed = True
 
@@ -147,20 +148,22 @@ class TimeWindow:
         self._closed: list[_Bucket] = []  # ten at most
         self._index = self._of(now)
         self._before = last
+        self._newest = last  # the last ticket that surely is in a bucket
         self._marked = 0
         self.marks = 0
 
     def mark(self, ticket: int, now: float) -> None:
         """Remember a marked call in the bucket of ``now``."""
         self.roll(ticket - 1, now)
+        self._newest = ticket
         self._marked += 1
         self.marks += 1
 
     def roll(self, last: int, now: float) -> None:
         """Close the present bucket if ``now`` is past it, and let go of old ones."""
         index = self._of(now)
-        # A thread that drew its ticket earlier may come later.
-        last = max(last, self._before)
+        # A thread that drew its ticket earlier may come later: what is in a bucket stays there.
+        self._newest = last = max(last, self._newest)
         if index < self._index - BUCKETS:
             # The clock stepped back by more than the window: what is "the last
             # ten seconds" of such a clock holds nothing that was seen.

@@ -59,7 +59,11 @@ class Script(NamedTuple):
 
 
 class Service:
-    """A listening socket that opens and closes by the script, and its connections."""
+    """A listening socket that opens and closes by the script, and its connections.
+
+    It accepts by hand: an `asyncio.Server` that is closed while callers are being
+    let in loses them.
+    """
 
     def __init__(self, script: Script) -> None:
         self.replies = script.replies
@@ -68,40 +72,45 @@ class Service:
         self._silences = script.silences
         self._loop = asyncio.get_running_loop()
         self._timers: list[asyncio.TimerHandle] = []
-        self._server: asyncio.Server | None = None
+        self._arrivals: set[asyncio.Task[object]] = set()
         self._socket = _bound(0)
         self.port: int = self._socket.getsockname()[1]
 
-    async def listen(self) -> None:
-        """Begin to accept connections."""
-        if self._server is None:
-            self._server = await self._loop.create_server(
-                lambda: Connection(self), sock=self._socket, backlog=_BACKLOG
-            )
+    def listen(self) -> None:
+        """Begin to accept connections, or go on."""
+        self._socket.listen(_BACKLOG)
+        self._loop.add_reader(self._socket, self._accept)
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):  # nobody else waits, or has gone again
+            while True:
+                sock, _ = self._socket.accept()
+                sock.setblocking(False)
+                arrival = self._loop.create_task(
+                    self._loop.connect_accepted_socket(lambda: Connection(self), sock)
+                )
+                self._arrivals.add(arrival)
+                arrival.add_done_callback(self._arrivals.discard)
 
     def fall_silent(self) -> None:
         """Stop listening, and hang up on whoever waits for nothing."""
-        if self._server is not None:
-            self._server.close()
-            self._server = None
-            # Bound but not listening: connections are refused, and nobody else,
-            # a client's own end included, can be given this port meanwhile.
-            self._socket = _bound(self.port)
-        for connection in tuple(self.idle):
+        self._loop.remove_reader(self._socket)
+        self._socket.close()
+        # Bound but not listening: connections are refused, and nobody else, a
+        # client's own end included, can be given this port meanwhile.
+        self._socket = _bound(self.port)
+        for connection in self.idle:
             connection.hang_up()
 
-    async def restart(self) -> None:
+    def restart(self) -> None:
         """Begin the script anew, from this moment on."""
         for timer in self._timers:
             timer.cancel()
-        await self.listen()
+        self.listen()
         now = self._loop.time()
         for start, end in self._silences:
             self._timers.append(self._loop.call_at(now + start, self.fall_silent))
-            self._timers.append(self._loop.call_at(now + end, self._listen_again))
-
-    def _listen_again(self) -> None:
-        self._listening = self._loop.create_task(self.listen())
+            self._timers.append(self._loop.call_at(now + end, self.listen))
 
     async def close(self) -> None:
         """Stop everything, calls in progress included."""
@@ -109,9 +118,7 @@ class Service:
             timer.cancel()
         self.fall_silent()
         self._socket.close()
-        # Whoever was being let in when the door closed is in before it is emptied.
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        await asyncio.gather(*others, return_exceptions=True)
+        await asyncio.gather(*self._arrivals)
         while self.connections:
             for connection in self.connections:
                 connection.abort()
@@ -159,13 +166,13 @@ class Connection(asyncio.Protocol):
             self._reset()
         elif reply.manner == "empty":
             self._transport.close()
-        else:
+        elif not self._transport.is_closing():
             self._transport.write(_response(reply))
             self._service.idle.add(self)
 
     def _reset(self) -> None:
-        sock: socket.socket | None = self._transport.get_extra_info("socket")
-        if sock is not None and not self._transport.is_closing():
+        if not self._transport.is_closing():
+            sock: socket.socket = self._transport.get_extra_info("socket")
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
         self._transport.abort()
 
@@ -182,6 +189,7 @@ def _bound(port: int) -> socket.socket:
     bound = socket.socket()
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     bound.bind((_HOST, port))
+    bound.setblocking(False)
     return bound
 
 
@@ -205,17 +213,19 @@ async def _serve(commands: Iterator[str], say: Callable[[str], None]) -> None:
         loop.call_soon_threadsafe(lines.put_nowait, None)
 
     threading.Thread(target=listen_to_parent, daemon=True).start()
-    await service.listen()
+    service.listen()
     say(f"ready {service.port}")
     while await lines.get() is not None:
-        await service.restart()
+        service.restart()
         say("gone")
     await service.close()
 
 
 def serve(commands: Iterable[str], say: Callable[[str], None]) -> None:
     """Serve until the commands end: a script first, then any number of ``go``."""
-    asyncio.run(_serve(iter(commands), say))
+    # Not the default loop of Windows, which has no readers.
+    with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
+        runner.run(_serve(iter(commands), say))
 
 
 def _say(line: str) -> None:

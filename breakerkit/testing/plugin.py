@@ -40,7 +40,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Give the default clock back."""
-    config.stash[_stack].close()
+    config.stash.get(_stack, contextlib.ExitStack()).close()
 
 
 @pytest.hookimpl(tryfirst=True)

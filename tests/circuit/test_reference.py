@@ -297,7 +297,9 @@ class Comparison(RuleBasedStateMachine):
         assert self.real.state is expected["state"]
         assert self.real.mode is expected["mode"]
         seen = self.real.snapshot()
-        assert {name: getattr(seen, name) for name in expected} == expected
+        pairs = {name: (getattr(seen, name), want) for name, want in expected.items()}
+        different = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+        assert not different, f"(real, model): {different}"
         assert self.real.state is expected["state"], "reading changes nothing"
 
     @invariant()

@@ -131,24 +131,6 @@ def test_a_request_may_come_in_pieces(in_thread: Callable) -> None:
         assert client.fetch(0) is True
 
 
-def test_a_closed_connection_is_not_reset_again(in_thread: Callable) -> None:
-    """A reply that falls due when its connection is gone is dropped."""
-
-    class Gone:
-        aborted = 0
-
-        def get_extra_info(self, _name: str) -> None:
-            return None
-
-        def abort(self) -> None:
-            self.aborted += 1
-
-    connection = _service.Connection.__new__(_service.Connection)
-    connection._transport = gone = Gone()  # type: ignore[assignment]  # the two methods it uses
-    connection._answer(Reply(0.0, "reset", 0))
-    assert gone.aborted == 1
-
-
 def test_a_service_whose_input_is_empty_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """Run as a program with nothing on standard input it ends at once, in silence."""
     monkeypatch.setattr(sys, "stdin", io.StringIO(""))
