@@ -110,7 +110,7 @@ class Load:
 
     def _work(self) -> None:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=TIMEOUT)
-        with contextlib.suppress(Empty):
+        with contextlib.closing(connection), contextlib.suppress(Empty):
             while True:
                 due = self._due.get_nowait()
                 time.sleep(max(0.0, self.zero + due - time.monotonic()))
@@ -140,8 +140,8 @@ def start_service(port: int) -> tuple[subprocess.Popen[str], int]:
     service = subprocess.Popen(
         [sys.executable, __file__, "--serve", str(port)], stdout=subprocess.PIPE, text=True
     )
-    line = service.stdout.readline() if service.stdout else ""
-    return service, int(line)
+    with service.stdout or contextlib.nullcontext() as output:
+        return service, int(output.readline() if output else 0)
 
 
 def record() -> list[Seen]:

@@ -147,7 +147,10 @@ def breaker_methods(
             raise TypeError(
                 f"{kind.__qualname__}: add '__weakref__' to __slots__ for scope='instance'"
             )
-        for method, value in public_methods(kind, _names(include), _names(exclude) or ()).items():
+        methods = public_methods(kind, _names(include), _names(exclude) or ())
+        for method, value in methods.items():
+            making.unlisted(method)(value)  # what cannot be guarded is told before a name is taken
+        for method, value in methods.items():
             setattr(kind, method, _guarded(making, kind, name, method, value, scope))
         return kind
 
@@ -167,7 +170,6 @@ def _guarded(
         return making.unlisted(f"{name or _qualified(kind)}.{method}")
 
     if scope == "instance" and not isinstance(value, classmethod | staticmethod):
-        one()(value)  # what cannot be guarded is told now, not at the first call
         return guard_per_instance(value, one)
     return one()(value) if name is None else making.named(f"{name}.{method}")(value)
 

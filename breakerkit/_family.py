@@ -78,19 +78,22 @@ class Family:
     def _add(self, key: Hashable) -> CircuitBreaker:
         with self._lock:
             if key not in self._all:
-                if len(self._all) >= self._most:
-                    self._evict()
+                # Two, so that a family that had to grow comes back to its bound.
+                for _ in range(2):
+                    if len(self._all) < self._most or not self._evict():
+                        break
                 self._all[key] = self._make(key)
                 self._recent[key] = None
             return self._all[key]
 
-    def _evict(self) -> None:
+    def _evict(self) -> bool:
         key = self._longest_idle_clean() or self._longest_idle_closed() or self._closed_again()
         if key is not None:
             del self._all[key[0]]
         elif not self._warned:
             self._warned = True
             self._overgrown(len(self._all))
+        return key is not None
 
     # Each of the three returns the key in a tuple, for None is a key like any other.
 

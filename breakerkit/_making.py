@@ -102,7 +102,8 @@ class Making:
     def _other_config(self, found: BreakerConfig) -> str | None:
         if not self._said or found == self._config:
             return None
-        return f"it has {found.changed()}, asked was {self._config.changed()}"
+        mine = self._config
+        return f"it has {found.changed(mine)}, asked was {mine.changed(found)}"
 
 
 def _config(config: BreakerConfig | None, settings: dict[str, Any]) -> BreakerConfig:

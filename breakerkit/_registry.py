@@ -114,8 +114,8 @@ class Registry:
         with self._lock:
             policy = self._policies.get(name)
             if policy is None:
-                policy = self._policies[name] = make()
-                return policy
+                # A signal handler may have asked for the same name while this one was made.
+                return self._policies.setdefault(name, make())
         if difference := conflict(policy):
             raise NameConflictError(f"the name {name!r} is taken: {difference}")
         return policy

@@ -25,7 +25,8 @@ def renew(machine: Machine) -> None:
     """Start a new generation with the same state and evidence; results in flight are dropped."""
     state = machine.state
     if isinstance(state, Closed):
-        machine.counts.successes += state.retire()
+        counted = state.retire()
+        machine.counts.successes += counted
         machine.state = state.successor()
     elif isinstance(state, HalfOpen):
         machine.state = state.successor()

@@ -48,6 +48,8 @@ def snapshot(guard: Guard) -> Snapshot:
 
 def settle_dropped(guard: Guard, now: float) -> None:
     """Settle what destructors have left, and tell what comes of it."""
+    if guard.between():
+        return
     with guard.lock:
         guard.settle_dropped(now)
         moves, mode = guard.changed()
@@ -94,12 +96,13 @@ def reset(guard: Guard) -> None:
     with guard.lock:
         guard.mode_now(now)
         guard.settle_dropped(now)
+        moves, mode = guard.changed()  # what came before the reset is reported before it
         old = guard.reads()
         changes.reset(guard.machine, now)
         if old is not guard.reads():
             guard.reports.changed(old, State.CLOSED, None, guard.mode)
         guard.reports.reset(old)
-        moves, mode = guard.changed()
+        guard.retune()
     guard.tell(moves, mode)
 
 
@@ -112,11 +115,12 @@ def reconfigure(guard: Guard, config: BreakerConfig) -> None:
     _check_callbacks(guard, config.on_open)
     now = guard.clock.now()
     with guard.lock:
+        guard.machine.lapse(now)
+        moves, mode = guard.changed()  # what came before the change is reported before it
         old = guard.config
         changes.reconfigure(guard.machine, config, now)
         guard.reports.reconfigured(old, config)
         guard.retune()
-        moves, mode = guard.changed()
     guard.tell(moves, mode)
 
 
@@ -201,10 +205,10 @@ class Standing(enum.Enum):
 
 def standing(guard: Guard) -> Standing:
     """Return what forgetting this breaker would lose."""
-    period = guard.machine.state
+    period, switched = guard.machine.state, held(guard)
     now = guard.clock.now()
     with guard.lock:
-        if held(guard) or _look(guard, now).state is not State.CLOSED:
+        if switched or _look(guard, now).state is not State.CLOSED:
             return Standing.HELD
         if not isinstance(period, Closed):
             return Standing.CLEAN

@@ -60,6 +60,14 @@ class Core:
         self.retune()
         fork.remember(self)
 
+    def between(self) -> bool:
+        """Tell whether this very thread is in the middle of a change.
+
+        Only a destructor or a signal handler can find it so, and what they do
+        then must touch nothing.
+        """
+        return self.lock._is_owned()  # type: ignore[attr-defined, no-any-return]  # threading.Condition asks the same
+
     @property
     def config(self) -> BreakerConfig:
         """The settings in force."""
@@ -115,7 +123,7 @@ class Core:
         self.async_only = any(one.awaits for one in (*config.on_open, *self.callbacks))
         self.reports.retune()
         self.quiet = not self.handles and not self.reports.wants_rejections
-        self.plain = not (self.handles or config.trip_rules or config.failure_if)
+        self.plain = not (self.handles or config.trip_rules or config.failure_if is not None)
         self.quick = self.plain and not (self.reports.wants_calls or config.slow_call_duration)
         self._place_fast()
 

@@ -84,6 +84,10 @@ class Machine:
             period.slow.start(lease)
         return lease
 
+    def opened_after(self, now: float) -> bool:
+        """Tell whether it is open, and since a moment that ``now`` has not reached."""
+        return isinstance(self.state, Open) and now < self.state.since
+
     def _rest_over(self, state: Open, now: float) -> bool:
         if now < state.since:
             # The clock stepped back; the period starts over rather than last a day.

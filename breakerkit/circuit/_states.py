@@ -134,7 +134,8 @@ class Closed:
         slip by that is reached at just so many calls. ``completed``: a call has,
         and not only turned slow.
         """
-        at = last = self.last()
+        last = self.last()
+        at: float = last
         if self.window is not None and completed:
             at, self.seen = min(last, self.window.reaches(minimum, self.seen)), last
         slow_at, slow_last = (EMPTY, EMPTY) if self.slow is None else self.slow.look(minimum, now)

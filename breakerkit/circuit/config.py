@@ -114,13 +114,14 @@ class BreakerConfig:
         """
         return fields.build(BreakerConfig, attrs.asdict(self, recurse=False) | changes)
 
-    def changed(self) -> str:
-        """Return the fields that differ from the defaults, as one would write them."""
+    def changed(self, other: BreakerConfig | None = None) -> str:
+        """Return the fields that differ from the defaults, or from ``other``, as one would write them."""
         default = BreakerConfig()
         pairs = [
             f"{field.name}={fields.show(value)}"
             for field in attrs.fields(BreakerConfig)
             if (value := getattr(self, field.name)) != getattr(default, field.name)
+            or value != getattr(other or default, field.name)
         ]
         return f"BreakerConfig({', '.join(pairs)})"
 

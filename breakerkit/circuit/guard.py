@@ -9,13 +9,14 @@ from breakerkit._outcome import Outcome
 from breakerkit.circuit import _switches as switches
 from breakerkit.circuit import _telling as telling
 from breakerkit.circuit._core import Core
+from breakerkit.circuit._moves import Refusal, refused
 from breakerkit.circuit._states import Closed, HalfOpen, Lease, Open
 from breakerkit.errors import CircuitOpenError, ProbeLimitError
 from breakerkit.events import CallSucceeded, Evidence, Mode, OpenReason
 
 if TYPE_CHECKING:
     from breakerkit._callbacks import Later
-    from breakerkit.circuit._moves import Entry, Refusal
+    from breakerkit.circuit._moves import Entry, Move
 
 
 class Guard(Core):
@@ -51,9 +52,9 @@ class Guard(Core):
             # Rejections change nothing, so during an outage they take no lock either.
             next(self.rejections)
             return CircuitOpenError(self.name, state.reason, state.until - now, state.opened_at)
-        with self.lock:
-            entry = self._admit(now)
-            moves, mode = self.changed()
+        if self.between():
+            return self._admit_between(now)
+        entry, moves, mode = self._admit_in_turn(now)
         try:
             self.tell(moves, mode, later)
         except BaseException:
@@ -66,17 +67,48 @@ class Guard(Core):
             return CircuitOpenError(self.name, opened.reason, opened.remaining(now), opened.opened_at)
         return entry
 
-    def _admit(self, now: float) -> Lease | CircuitOpenError:
+    def _admit_in_turn(self, now: float) -> tuple[Lease | CircuitOpenError, list[Move], Mode]:
+        """Admit under the lock.
+
+        Should it have opened after ``now``, then another thread did that while
+        this one waited, or the clock has stepped back: a second reading tells.
+        """
+        with self.lock:
+            if not self.machine.opened_after(now):
+                return self._admit_locked(now)
+        now = self.clock.now()
+        with self.lock:
+            return self._admit_locked(now)
+
+    def _admit_locked(self, now: float) -> tuple[Lease | CircuitOpenError, list[Move], Mode]:
+        entry = self._admit(now)
+        moves, mode = self.changed()
+        if isinstance(entry, Refusal):
+            entry = self._refuse(entry, now, mode)  # after the moves: events have an order
+        return entry, moves, mode
+
+    def _admit_between(self, now: float) -> Lease | CircuitOpenError:
+        """Admit a call of a destructor or signal handler that came in the middle of a change.
+
+        What it does is counted and is no evidence; a probe it cannot be.
+        """
+        state = self.machine.state
+        if self.mode is Mode.FORCED_OPEN:
+            return self._refuse_forced(now)
+        if self.mode is not Mode.AUTO or isinstance(state, Closed):
+            return Lease(None, now)
+        if isinstance(state, Open):
+            return self._refuse(refused(state, now), now, Mode.AUTO)
+        return self._refuse(Refusal(state.after.reason, 0.0, state.after.opened_at, True), now, Mode.AUTO)
+
+    def _admit(self, now: float) -> Lease | Refusal | CircuitOpenError:
         self.settle_dropped(now)
         mode = self.mode_now(now)
         if mode is Mode.DISABLED:
             return Lease.unrecorded(now)
         if mode is Mode.FORCED_OPEN:
             return self._refuse_forced(now)
-        entry = self.machine.admit(now)
-        if isinstance(entry, Lease):
-            return entry
-        return self._refuse(entry, now, mode)
+        return self.machine.admit(now)
 
     def _refuse(self, refusal: Refusal, now: float, mode: Mode) -> Lease | CircuitOpenError:
         self.reports.rejected(refusal.reason, refusal.retry_after, mode)
@@ -121,6 +153,8 @@ class Guard(Core):
         lease: Lease | None = None,
     ) -> None:
         """Take in a success, its ticket drawn, that may change a verdict or is late."""
+        if self.between():
+            return  # of a destructor or signal handler in the middle of a change: no evidence
         with self.lock:
             self.machine.succeed(period, ticket, now)
             if lease is not None:
@@ -194,6 +228,11 @@ class Guard(Core):
         *,
         ends: bool = True,
     ) -> None:
+        if self.between():
+            # A destructor or signal handler in the middle of a change: no evidence.
+            if ends:
+                self.dropped.append(entry)
+            return
         with self.lock:
             self.mode_now(now)
             judged = self._settle(entry, outcome, error, now, ends=ends)

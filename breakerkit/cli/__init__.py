@@ -88,6 +88,7 @@ def _complain(line: str) -> None:
 def _forget_output() -> None:
     # What is still buffered would fail again, loudly, when the interpreter ends.
     with contextlib.suppress(OSError, ValueError):  # a stream that is no file
+        output = sys.stdout.fileno()
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
+        os.dup2(nowhere, output)
         os.close(nowhere)

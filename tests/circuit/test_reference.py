@@ -40,7 +40,7 @@ from breakerkit import (
 from breakerkit.testing import ManualClock
 from tests.circuit.reference import FAILURE, NEUTRAL, SUCCESS, Call, Model, Opening, Refusal
 
-EXAMPLES, STEPS = 60, 50
+EXAMPLES, STEPS = 40, 50
 
 #: Every moment is a multiple of this, so that floats are as exact as the model's fractions.
 QUARTER = 0.25
@@ -88,7 +88,6 @@ class Comparison(RuleBasedStateMachine):
     """What all machines share; `begin` and `reconfigure` are added per kind of config."""
 
     calls: Bundle[InFlight] = Bundle("calls")
-    handles: Bundle[Any] = Bundle("handles")
     steps = 0
 
     def start(self, config: dict[str, Any]) -> None:
@@ -115,13 +114,29 @@ class Comparison(RuleBasedStateMachine):
 
     # -- calls -------------------------------------------------------------
 
-    @rule(target=calls, route=st.sampled_from(["block", "generator"]))
-    def admit(self, route: str) -> Any:
-        """A call comes and, if it is let in, runs on."""
+    @rule(target=calls)
+    def enter_a_block(self) -> Any:
+        """A block begins and, if it is let in, runs on."""
+        return self.admit("block", lambda: self.real.guard().__enter__())
+
+    @rule(target=calls)
+    def start_a_generator(self) -> Any:
+        """A generator is read and, if it is let in, waits at its first item."""
+
+        @self.real
+        def stream() -> Any:
+            yield "an item"
+            return "its value"
+
+        running = stream()
+        return self.admit("generator", lambda: (next(running), running)[1])
+
+    def admit(self, route: str, enter: Any) -> Any:
+        """A call comes, to both."""
         before = self.real.snapshot()
         twin = self.model.admit()
         try:
-            real = self.decide_once(getattr(self, f"enter_{route}"))
+            real = self.decide_once(enter)
         except CircuitOpenError as error:
             self.same_refusal(error, twin)
             return multiple()
@@ -130,35 +145,32 @@ class Comparison(RuleBasedStateMachine):
             assert before.probes_active < self.real.config.probe_limit
         return InFlight(real, twin, route)
 
-    def enter_block(self) -> Any:
-        """Enter a guard block."""
-        return self.real.guard().__enter__()
-
-    def enter_generator(self) -> Any:
-        """Start a guarded generator."""
-
-        @self.real
-        def stream() -> Any:
-            yield "an item"
-            return "its value"
-
-        running = stream()
-        next(running)
-        return running
-
     def same_refusal(self, error: CircuitOpenError, twin: Any) -> None:
         """Both refused, for the same reason and as long."""
-        assert isinstance(twin, Refusal), f"refused ({error}), the model let it in"
+        assert isinstance(twin, Refusal), f"refused ({error}), the model let it in {vars(self.model)} {self.clock} {vars(self.model.slow)} {vars(self.model.window)}"
         assert (error.reason, error.retry_after) == (twin.reason, twin.retry_after)
         assert isinstance(error, ProbeLimitError) is twin.probes
         assert error.__context__ is None
 
-    @rule(call=consumes(calls), outcome=st.sampled_from([SUCCESS, FAILURE, NEUTRAL]))
-    def end(self, call: InFlight, outcome: str) -> None:
-        """A running call ends; if it belongs to the past, nothing but a counter moves."""
+    @rule(call=consumes(calls))
+    def succeed(self, call: InFlight) -> None:
+        """A running call ends well."""
+        self.end(call, SUCCESS, None)
+
+    @rule(call=consumes(calls))
+    def fail(self, call: InFlight) -> None:
+        """A running call fails."""
+        self.end(call, FAILURE, ConnectionError())
+
+    @rule(call=consumes(calls), error=st.sampled_from([KeyboardInterrupt, InterruptedError]))
+    def cancel(self, call: InFlight, error: type[BaseException]) -> None:
+        """A running call ends in a way that is no evidence."""
+        self.end(call, NEUTRAL, error())
+
+    def end(self, call: InFlight, outcome: str, error: BaseException | None) -> None:
+        """If the call belongs to the past, nothing but a counter moves."""
         late = call.twin.generation != self.model.generation
         before = self.real.snapshot()
-        error = {SUCCESS: None, FAILURE: ConnectionError(), NEUTRAL: KeyboardInterrupt()}[outcome]
         self.decide_once(lambda: self.leave(call, error))
         self.model.end(call.twin, outcome, error)
         if late and before.slow_window_calls == self.real.snapshot().slow_window_calls:
@@ -192,10 +204,23 @@ class Comparison(RuleBasedStateMachine):
         call.real = None
         self.model.end(call.twin, NEUTRAL)
 
-    @rule(outcome=st.sampled_from([SUCCESS, FAILURE, NEUTRAL, "bad value"]))
-    def call(self, outcome: str) -> None:
+    @rule()
+    def call_that_succeeds(self) -> None:
+        """A call comes, runs and ends well at once."""
+        self.call(SUCCESS, None)
+
+    @rule()
+    def call_that_fails(self) -> None:
+        """A call comes, runs and fails at once."""
+        self.call(FAILURE, ConnectionError())
+
+    @rule(bad_value=st.booleans())
+    def call_that_ends_otherwise(self, bad_value: bool) -> None:
+        """A call comes and returns what may be a failure, or raises what is none."""
+        self.call(*(("bad value", None) if bad_value else (NEUTRAL, InterruptedError())))
+
+    def call(self, outcome: str, error: BaseException | None) -> None:
         """A call comes, runs and ends at once."""
-        error = {FAILURE: ConnectionError(), NEUTRAL: InterruptedError()}.get(outcome)
         twin = self.model.admit()
         try:
             value = self.real.call(behave, error, outcome)
@@ -213,14 +238,9 @@ class Comparison(RuleBasedStateMachine):
 
     # -- time --------------------------------------------------------------
 
-    @rule(seconds=moments)
+    @rule(seconds=st.one_of(moments, moments, st.sampled_from([10.0, 60.0, 3600.0])))
     def advance(self, seconds: float) -> None:
-        """Time passes."""
-        self.move(seconds)
-
-    @rule(seconds=st.sampled_from([10.0, 60.0, 3600.0]))
-    def wait(self, seconds: float) -> None:
-        """Nobody calls for long."""
+        """Time passes: a little, or long."""
         self.move(seconds)
 
     @rule(short=st.booleans())
@@ -243,33 +263,13 @@ class Comparison(RuleBasedStateMachine):
 
     # -- from outside ------------------------------------------------------
 
-    @rule()
-    def reset(self) -> None:
-        """Somebody resets it."""
-        assert self.real.reset() is self.real
-        self.model.reset()
-
-    @rule(
-        target=handles,
-        mode=st.sampled_from(["force_open", "disable", "observe"]),
-        until=st.none() | periods,
-    )
-    def hold(self, mode: str, until: float | None) -> Any:
-        """Somebody takes a switch, for good or for a while."""
-        lasts = None if until is None else timedelta(seconds=until)
-        handle = getattr(self.real, mode)(reason="a drill", by="us", until=lasts)
-        return handle, self.model.hold(handle.mode, until)
-
-    @rule(handle=consumes(handles))
-    def release(self, handle: Any) -> None:
-        """Somebody gives a switch up."""
-        handle[0].release()
-        self.model.release(handle[1])
-
-    @rule()
-    def listen(self) -> None:
-        """A listener comes or goes, and nothing else changes by that."""
-        if self.unlisten is None:
+    @rule(reset=st.booleans())
+    def reset_or_listen(self, reset: bool) -> None:
+        """Somebody resets it; or a listener comes or goes, and nothing else changes by that."""
+        if reset:
+            assert self.real.reset() is self.real
+            self.model.reset()
+        elif self.unlisten is None:
             self.unlisten = self.real.subscribe(broken, CallSucceeded)
         else:
             self.unlisten = self.unlisten()
@@ -353,6 +353,29 @@ class Comparison(RuleBasedStateMachine):
             assert len(period.window.marks) <= self.real.config.window_size
 
 
+class Held(Comparison):
+    """The same with switches that somebody takes and gives up."""
+
+    handles: Bundle[Any] = Bundle("handles")
+
+    @rule(
+        target=handles,
+        mode=st.sampled_from(["force_open", "disable", "observe"]),
+        until=st.one_of(periods, periods, st.none()),
+    )
+    def hold(self, mode: str, until: float | None) -> Any:
+        """Somebody takes a switch, for good or for a while."""
+        lasts = None if until is None else timedelta(seconds=until)
+        handle = getattr(self.real, mode)(reason="a drill", by="us", until=lasts)
+        return handle, self.model.hold(handle.mode, until)
+
+    @rule(handle=consumes(handles))
+    def release(self, handle: Any) -> None:
+        """Somebody gives a switch up."""
+        handle[0].release()
+        self.model.release(handle[1])
+
+
 def behave(error: BaseException | None, value: Any) -> Any:
     """Return or raise."""
     if error is not None:
@@ -412,7 +435,9 @@ count_window = {"window_size": st.integers(4, 8)}
 time_window = {"window_duration": st.sampled_from([2.5, 5.0, 10.0, timedelta(seconds=20)])}
 slow = {
     "slow_call_duration": st.sampled_from([0.5, 1.0, 3.0]),
-    "slow_call_rate_threshold": st.sampled_from([20, 50, 75, 100]),
+    "slow_call_rate_threshold": st.sampled_from([33.3, 50, 75, 100]),
+    "failure_rate_threshold": st.just(100),
+    "minimum_calls": st.integers(2, 4),
 }
 own_rule = {"trip_rules": st.sampled_from([(), EverySecond(), (EverySecond(), EverySecond())])}
 either_window = st.fixed_dictionaries({"window_duration": st.none(), **count_window}) | (
@@ -432,20 +457,27 @@ def changing(*groups: dict[str, Any]) -> Any:
     return st.fixed_dictionaries({}, optional={k: v for one in groups for k, v in one.items()})
 
 
-def kind_of(name: str, configs: Any, changes: Any) -> type[Comparison]:
-    """Return a machine that starts with one of ``configs`` and changes it by ``changes``."""
+def kind_of(
+    name: str, configs: Any, changes: Any = None, base: type[Comparison] = Comparison
+) -> type[Comparison]:
+    """Return a machine that starts with one of ``configs`` and is changed by ``changes``."""
 
-    class Machine(Comparison):
+    class Machine(base):  # type: ignore[misc, valid-type]  # a base that is a parameter
         @initialize(config=configs)
         def begin(self, config: dict[str, Any]) -> None:
             self.start(config)
 
-        @rule(changes=changes)
-        def reconfigure(self, changes: dict[str, Any]) -> None:
-            self.change(changes)
+    made: Any = Machine
+    if changes is not None:
 
-    Machine.__name__ = Machine.__qualname__ = name
-    return Machine
+        class Changing(Machine):
+            @rule(changes=changes)
+            def reconfigure(self, changes: dict[str, Any]) -> None:
+                self.change(changes)
+
+        made = Changing
+    made.__name__ = made.__qualname__ = name
+    return made
 
 
 def settled(*groups: dict[str, Any]) -> Any:
@@ -453,35 +485,35 @@ def settled(*groups: dict[str, Any]) -> Any:
     return st.fixed_dictionaries({k: v for one in (everywhere, *groups) for k, v in one.items()})
 
 
+one_failure = {"failure_threshold": st.just(1)}
+three_probes = {"probe_limit": st.just(3), "probe_success_threshold": small}
+three_probes["probe_timeout"] = st.none() | periods
+no_streak = {"failure_threshold": st.none()}
+any_size = {"window_size": st.integers(0, 8)}
+
 KINDS = [
-    kind_of("Streak", settled(streaks, probes), changing(everywhere, streaks, probes)),
+    kind_of("Streak", settled(streaks, probes)),
+    kind_of("CountWindow", settled(rarely_off, count_window, rates)),
+    kind_of("TimeWindow", settled(rarely_off, time_window, rates)),
+    kind_of("SlowCalls", either(settled(no_streak, slow), either_window)),
+    kind_of("Probes", settled(one_failure, three_probes), changing(probes)),
+    kind_of("OwnRules", either(settled(rarely_off, rates, own_rule), either_window)),
+    kind_of("Switches", settled(streaks, three_probes, count_window, rates), base=Held),
     kind_of(
-        "CountWindow",
-        settled(rarely_off, count_window, rates),
-        changing(rarely_off, {"window_size": st.integers(0, 8)}, rates, probes),
+        "ChangingWindow",
+        either(settled(rarely_off, rates), either_window),
+        either(changing(rarely_off, rates), either_window | no_window | changing(any_size)),
     ),
     kind_of(
-        "TimeWindow",
-        settled(rarely_off, time_window, rates),
-        changing(rarely_off, time_window, rates),
+        "ChangingSlowCalls",
+        either(settled(no_streak, slow), either_window),
+        either(changing(slow), either_window | st.just({})),
     ),
     kind_of(
-        "KindsOfWindow",
-        either(settled(rarely_off, rates, own_rule), either_window),
-        either(changing(rarely_off, rates, own_rule), either_window | no_window),
-    ),
-    kind_of(
-        "SlowCalls",
-        either(settled({"failure_threshold": st.none()}, rates, slow), either_window),
-        either(changing(slow, rates), either_window | st.just({})),
-    ),
-    kind_of(
-        "Probes",
-        settled(
-            {"failure_threshold": st.just(1), "probe_limit": st.just(3)},
-            {"probe_success_threshold": st.just(4), "probe_timeout": st.none() | periods},
-        ),
-        changing(probes),
+        "Everything",
+        either(settled(rarely_off, slow, probes, own_rule), either_window),
+        either(changing(everywhere, rarely_off, slow, probes, own_rule), either_window | st.just({})),
+        base=Held,
     ),
 ]
 

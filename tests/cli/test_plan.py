@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def steady(seconds: int, answer: Answer = Answer.RIGHT, per_second: int = 10, after: float = 0.0) -> list[Call]:
+def steady(
+    seconds: int, answer: Answer = Answer.RIGHT, per_second: int = 10, after: float = 0.0
+) -> list[Call]:
     """Return calls at a steady rate, each of a tenth of a second."""
     return [Call(after + n / per_second, 0.1, answer, 200) for n in range(seconds * per_second)]
 
@@ -74,7 +76,9 @@ def test_an_outage_is_a_time_in_which_most_calls_fail() -> None:
     [
         pytest.param([], id="nothing"),
         pytest.param(steady(30), id="health"),
-        pytest.param(steady(10) + steady(1, Answer.RESET, after=10.0) + steady(10, after=11.0), id="a burst"),
+        pytest.param(
+            steady(10) + steady(1, Answer.RESET, after=10.0) + steady(10, after=11.0), id="a burst"
+        ),
         pytest.param(steady(20, Answer.RESET, per_second=2), id="two errors a second"),
         pytest.param(steady(20) + steady(20, Answer.RESET, per_second=9), id="fewer than half"),
         pytest.param(steady(20, Answer.CALLER_ERROR), id="the callers' fault"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import io
 import json
@@ -17,7 +18,7 @@ import pytest
 
 from breakerkit.cli import _service
 from breakerkit.cli._child import ServiceDiedError, ServiceProcess, script_of
-from breakerkit.cli._client import CONNECTION_ERRORS, CallerError, Client, ServerError
+from breakerkit.cli._client import CallerError, Client, ServerError
 from breakerkit.cli._plan import make_plan
 from breakerkit.cli._service import Reply, Script
 
@@ -80,21 +81,39 @@ def test_each_call_is_answered_as_it_was_recorded(in_thread: Callable) -> None:
             client.fetch(99)
 
 
-def test_connections_are_kept_and_a_dead_one_is_replaced(in_thread: Callable) -> None:
+def test_connections_are_kept_and_a_dead_one_is_replaced(
+    in_thread: Callable, wait_until: Callable
+) -> None:
     """Calls share a connection; when the service has hung up, the next call makes a new one."""
-    service = in_thread(Script(REPLIES, [(0.0, 0.05)]))
+    service = in_thread(Script(REPLIES, [(0.0, 0.3)]))
     with closing(Client(service.port, timeout=10)) as client:
         client.fetch(0)
         first = client._connection.sock
         client.fetch(0)
         assert client._connection.sock is first
         service.go()
-        while client._connection.sock is first or client._connection.sock is None:
-            try:
-                client.fetch(0)
-            except CONNECTION_ERRORS as error:
-                assert isinstance(error, ConnectionError)
+        wait_until(lambda: refused(service.port))
+        with pytest.raises(ConnectionRefusedError):
+            client.fetch(0)
+        wait_until(lambda: not refused(service.port))
         assert client.fetch(0) is True
+        assert client._connection.sock is not first
+
+
+def test_a_service_that_ends_breaks_its_connections_off(in_thread: Callable) -> None:
+    """Whoever is connected learns of it at once, waiting for an answer or not."""
+    service = in_thread(Script([Reply(0.0, "right", 200), Reply(3600.0, "right", 200)], []))
+    idle = socket.create_connection(("127.0.0.1", service.port), timeout=10)
+    waiting = socket.create_connection(("127.0.0.1", service.port), timeout=10)
+    with idle, waiting, closing(Client(service.port, timeout=10)) as client:
+        waiting.sendall(b"GET /call/1 HTTP/1.1\r\n\r\n")
+        assert client.fetch(0) is True
+        service.commands.put(None)
+        for sock in (idle, waiting):
+            try:
+                assert sock.recv(100) == b""
+            except ConnectionResetError:
+                pass
 
 
 def test_silence_is_a_closed_port(in_thread: Callable, wait_until: Callable) -> None:
@@ -115,20 +134,55 @@ def test_a_new_beginning_ends_the_silence(in_thread: Callable, wait_until: Calla
     assert not refused(service.port)
 
 
-def test_a_request_may_come_in_pieces(in_thread: Callable) -> None:
-    """Nothing is answered before the last header is there; who leaves before the answer harms nobody."""
-    port = in_thread(Script([*REPLIES, Reply(0.05, "reset", 0)], [])).port
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as sock:
-        sock.sendall(b"GET /call/0 HTTP/1.1\r\n")
-        sock.sendall(b"Host: x\r\n\r\n")
-        assert sock.recv(100).startswith(b"HTTP/1.1 200 ")
-    for number in (len(REPLIES), 0):
-        with socket.create_connection(("127.0.0.1", port), timeout=10) as sock:
-            sock.sendall(f"GET /call/{number} HTTP/1.1\r\n\r\n".encode())
-    with closing(Client(port, timeout=10)) as client:
-        with pytest.raises(ConnectionResetError):
-            client.fetch(len(REPLIES))
-        assert client.fetch(0) is True
+class Wire:
+    """A transport that keeps what is written to it."""
+
+    def __init__(self) -> None:
+        self.written, self.closing = b"", False
+
+    def write(self, data: bytes) -> None:
+        self.written += data
+
+    def is_closing(self) -> bool:
+        return self.closing
+
+    def abort(self) -> None:
+        self.written += b"aborted"
+
+
+async def a_connection(*replies: Reply) -> tuple[_service.Service, _service.Connection, Wire]:
+    """Return a connection that nobody accepted, with the service it belongs to."""
+    service, wire = _service.Service(Script(list(replies), [])), Wire()
+    connection = _service.Connection(service)
+    connection.connection_made(wire)  # type: ignore[arg-type]  # it has the methods that are used
+    return service, connection, wire
+
+
+async def test_a_request_may_come_in_pieces() -> None:
+    """Nothing is answered before the last header is there."""
+    service, connection, wire = await a_connection(Reply(0.0, "right", 200))
+    connection.data_received(b"GET /call/0 HTTP/1.1\r\nHost: x\r\n")
+    assert connection in service.idle
+    connection.data_received(b"\r\n")
+    assert connection not in service.idle
+    while not wire.written:
+        await asyncio.sleep(0)
+    assert wire.written.startswith(b"HTTP/1.1 200 ")
+    assert connection in service.idle
+    connection.connection_lost(None)
+    await service.close()
+
+
+async def test_who_leaves_before_the_answer_harms_nobody() -> None:
+    """An answer to a connection that has gone is dropped, whatever it was to be."""
+    service, connection, wire = await a_connection()
+    wire.closing = True
+    connection.connection_lost(None)
+    connection._answer(Reply(0.0, "right", 200))
+    assert (wire.written, service.idle) == (b"", set())
+    connection._answer(Reply(0.0, "reset", 0))
+    assert wire.written == b"aborted"
+    await service.close()
 
 
 def test_a_service_whose_input_is_empty_ends(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +195,7 @@ def test_a_service_that_nobody_reads_from_says_nothing(monkeypatch: pytest.Monke
     """A broken pipe at its output is no error: its input tells it when to end."""
     read, write = os.pipe()
     os.close(read)
-    with open(write, "w") as stream:
+    with os.fdopen(write, "w") as stream:
         monkeypatch.setattr(sys, "stdout", stream)
         _service._say("ready 1")
 
@@ -169,7 +223,9 @@ def test_the_death_of_the_process_is_noticed(outage: Recording) -> None:
             service.check()
 
 
-def test_a_service_that_cannot_start_is_an_error(outage: Recording, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_service_that_cannot_start_is_an_error(
+    outage: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """If the program does not come up, entering the block fails and leaves no process."""
     monkeypatch.setattr(sys, "executable", "/bin/false")
     with pytest.raises(ServiceDiedError, match="status 1"), ServiceProcess(make_plan(outage)):

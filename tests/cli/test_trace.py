@@ -61,7 +61,9 @@ def test_a_call_is_known_to_have_failed_at_its_start_plus_elapsed() -> None:
         pytest.param(text(*(f"{row},," for row in ROWS)), id="a delimiter too many"),
         pytest.param(text(*ROWS).replace("timeStamp", '"TIMESTAMP"'), id="quotes and case"),
         pytest.param(text(*(f" {row} " for row in ROWS)), id="spaces"),
-        pytest.param(text(*ROWS).replace("OK", '"a ""quoted""\n, new\r\nline"'), id="quoted newlines"),
+        pytest.param(
+            text(*ROWS).replace("OK", '"a ""quoted""\n, new\r\nline"'), id="quoted newlines"
+        ),
         pytest.param(text(*ROWS, "17000000"), id="cut in the first column"),
         pytest.param(text(*ROWS, "1700000003000,1,a,200,OK,t-1,tr"), id="cut in the last column"),
         pytest.param(text(*ROWS, '1700000003000,1,a,200,"cut in a'), id="cut in a quote"),
@@ -82,7 +84,9 @@ def test_columns_may_come_in_any_order_and_more_of_them() -> None:
 def test_without_a_header_the_columns_are_the_default_ones() -> None:
     """JMeter's own order is taken, with the column dataType or without it."""
     tail = ",,1,1,1,1,http://x,1,0,0"
-    long = [row.replace(",true", ",text,true").replace(",false", ",text,false") + tail for row in ROWS]
+    long = [
+        row.replace(",true", ",text,true").replace(",false", ",text,false") + tail for row in ROWS
+    ]
     assert len(long[0].split(",")) == len(DEFAULT_ORDER)
     assert calls("\n".join(long)) == CALLS
     assert calls("\n".join(row + tail for row in ROWS)) == CALLS
@@ -125,7 +129,9 @@ def test_a_cut_last_line_is_mentioned() -> None:
         ("java.net.SocketException", "Connection reset", "false", Answer.RESET, 0),
     ],
 )  # fmt: skip
-def test_what_an_answer_was(code: str, message: str, success: str, answer: Answer, status: int) -> None:
+def test_what_an_answer_was(
+    code: str, message: str, success: str, answer: Answer, status: int
+) -> None:
     """Status, flag and exception class tell a right answer, a wrong one, and the ways to have none."""
     row = f"1700000000000,5,a,{code},{message},t,{success}"
     assert calls(text(row)) == (Call(0.0, 0.005, answer, status),)
@@ -181,7 +187,9 @@ def test_another_encoding_is_an_error_at_the_line_it_shows(tmp_path: Path) -> No
         read(path)
 
 
-def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_cannot_be_read_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Missing, a folder, an impossible name, too long: the error names the file and says why."""
     with pytest.raises(TraceError, match="none: cannot be read: No such file or directory"):
         read(tmp_path / "none")
@@ -196,7 +204,9 @@ def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path, monkeypatch: pyt
         read(tmp_path / "long")
 
 
-FRAGMENTS = st.sampled_from([HEAD, *ROWS, "\n", "\r\n", "\r", ",", "\t", '"', "1700000000000", "true", "\0"])
+FRAGMENTS = st.sampled_from(
+    [HEAD, *ROWS, "\n", "\r\n", "\r", ",", "\t", '"', "1700000000000", "true", "\0"]
+)
 
 
 @given(st.one_of(st.text(), st.lists(st.one_of(FRAGMENTS, st.text(max_size=3))).map("".join)))
@@ -238,13 +248,13 @@ def test_what_is_written_is_read_again(rows: list, delimiter: str, end: str, shu
     lines = [delimiter.join(columns)]
     for start, elapsed, answer in rows:
         success = str(answer is Answer.RIGHT).lower()
-        values = dict(
-            timeStamp=start, elapsed=elapsed, responseCode=CODES[answer], success=success,
-            responseMessage='"a\nb"', x="",
-        )  # fmt: skip
+        values = {"timeStamp": start, "elapsed": elapsed, "success": success, "x": ""}
+        values |= {"responseCode": CODES[answer], "responseMessage": '"a\nb"'}
         lines.append(delimiter.join(str(values[column]) for column in columns))
     zero = min(start for start, _, _ in rows)
-    expected = sorted(((start - zero) / 1000, elapsed / 1000, answer) for start, elapsed, answer in rows)
+    expected = sorted(
+        ((start - zero) / 1000, elapsed / 1000, answer) for start, elapsed, answer in rows
+    )
     found = calls(end.join(lines) + end)
     assert sorted((call.start, call.elapsed, call.answer) for call in found) == expected
 
@@ -258,7 +268,9 @@ def test_what_is_written_is_read_again(rows: list, delimiter: str, end: str, shu
         ("healthy-with-noise.jtl", 4_955, 109, 2),
     ],
 )
-def test_the_real_recordings_are_read(traces: Path, name: str, number: int, failed: int, notes: int) -> None:
+def test_the_real_recordings_are_read(
+    traces: Path, name: str, number: int, failed: int, notes: int
+) -> None:
     """Each real file gives as many calls and failures as were counted by other means."""
     found = read(traces / name)
     kinds = Counter(call.failed for call in found.calls)

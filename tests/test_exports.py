@@ -1,0 +1,86 @@
+"""What is public: the export list, and that importing it stays light."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import breakerkit
+from breakerkit import testing
+
+ROOT = Path(__file__).parent.parent
+
+PUBLIC = [
+    "Backoff", "BreakerConfig", "BreakerEvent", "BreakerReset", "BreakerkitError",
+    "CallCancelledError", "CallFailed", "CallIgnored", "CallRejected", "CallRejectedError",
+    "CallSucceeded", "CancelSignal", "CircuitBreaker", "CircuitOpenError", "Clock",
+    "ConfigChanged", "ConfigError", "Evidence", "GuardBlock", "Guarded", "GuardedByKey",
+    "KeyedBreakers", "Mode", "ModeHandle", "NameConflictError", "OpenCallback", "OpenContext",
+    "OpenReason", "ProbeLimitError", "Registry", "Snapshot", "State", "StateChanged",
+    "SystemClock", "TripRule", "WallClock", "backoff", "breaker", "breaker_methods", "protect",
+    "registry", "system_clock",
+]  # fmt: skip
+
+TESTING = [
+    "EventLog", "ManualClock", "capture_events", "fresh_registry", "put_into_state", "reset_all",
+    "wall_clock",
+]  # fmt: skip
+
+
+def test_the_export_list():
+    """A name that appears or goes is a decision: this list says so."""
+    assert sorted(breakerkit.__all__) == sorted(PUBLIC)
+    assert sorted(testing.__all__) == sorted(TESTING)
+
+
+@pytest.mark.parametrize("module", [breakerkit, testing], ids=lambda module: module.__name__)
+def test_each_export_is_there_and_documented(module):
+    """Each public name exists and has a docstring of its own, or a type's."""
+    for name in module.__all__:
+        found = getattr(module, name)
+        assert found.__doc__, name
+
+
+def test_nothing_else_is_public():
+    """What a module shows without an underscore is exported, or a module."""
+    shown = {
+        name
+        for name, value in vars(breakerkit).items()
+        if not name.startswith("_") and type(value) is not type(sys)
+    }
+    assert shown == set(PUBLIC)
+
+
+def test_the_version():
+    """The version in the package is that of the project."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert breakerkit.__version__ == project["project"]["version"]
+
+
+def test_typed():
+    """The package says that it is typed."""
+    assert (Path(breakerkit.__file__).parent / "py.typed").exists()
+
+
+def test_importing_stays_light():
+    """``import breakerkit`` imports neither asyncio, nor wrapt, nor any extra."""
+    code = "import breakerkit, sys; print(*sorted(sys.modules))"
+    command = [sys.executable, "-I", "-c", f"import sys; sys.path[:0] = {sys.path!r}; {code}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    loaded = set(done.stdout.split())
+    assert "breakerkit.circuit.guard" in loaded
+    for heavy in ("asyncio", "wrapt", "pytest", "rich", "logging.handlers", "breakerkit.testing"):
+        assert heavy not in loaded
+
+
+def test_core_dependencies():
+    """The core needs wrapt and attrs, and nothing else."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    needed = [one.split(">")[0] for one in project["project"]["dependencies"]]
+    assert needed == ["wrapt", "attrs"]
+    assert importlib.metadata.version("attrs")
