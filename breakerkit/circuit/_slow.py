@@ -45,8 +45,8 @@ class SlowCalls:
         return oldest is not None and now - oldest.started >= self.limit
 
     def passed(self, lease: Lease, now: float) -> int:
-        """Take in a fast completed call and return its ticket; 0: it needs the lock."""
-        if self.window.timed or now - lease.started >= self.limit:
+        """Take in a fast completed call and return its ticket; 0: it, or one that hangs, needs the lock."""
+        if self.window.timed or now - lease.started >= self.limit or self.hanging(now):
             return 0
         return next(self.tickets) if self.running.pop(lease, False) else 0
 

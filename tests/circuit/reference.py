@@ -128,7 +128,7 @@ class Model:
         if self.state is State.OPEN:
             return Refusal(self.reason, self.until - self.now, False)
         if self.state is State.HALF_OPEN and len(self.probes) >= self.config.probe_limit:
-            return Refusal(self.reason, self.probes[0].started + self._timeout() - self.now, True)
+            return Refusal(self.reason, self.probes[0].started + self.timeout - self.now, True)
         return None
 
     def end(self, call: Call, outcome: str, error: Any = None) -> None:
@@ -279,13 +279,15 @@ class Model:
             self.probe_successes = 0
         self._lapse()
 
-    def _timeout(self) -> Fraction:
+    @property
+    def timeout(self) -> Fraction:
+        """How long a probe may hold its slot (4)."""
         limit = self.config.probe_timeout
         return self.pause if limit is None else Fraction(limit)
 
     def _lapse(self) -> None:
-        while self.probes and self.probes[0].started + self._timeout() <= self.now:
-            moment = self.probes.pop(0).started + self._timeout()
+        while self.probes and self.probes[0].started + self.timeout <= self.now:
+            moment = self.probes.pop(0).started + self.timeout
             self._close_if_done(moment)
 
     # -- from outside ------------------------------------------------------
