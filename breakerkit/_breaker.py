@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 
 from breakerkit import _fields as fields
 from breakerkit._callbacks import OpenCallback
@@ -15,6 +15,7 @@ from breakerkit._shell._shapes import Shape, shape_of
 from breakerkit.cancel import CancelSignal
 from breakerkit.circuit import _control as control
 from breakerkit.circuit.config import BreakerConfig
+from breakerkit.circuit.guard import Guard
 from breakerkit.events import Mode, State
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from breakerkit._typing import Guarded
     from breakerkit.circuit._switches import ModeHandle
     from breakerkit.circuit._view import Snapshot
-    from breakerkit.circuit.guard import Guard
 
 __all__ = ["CircuitBreaker"]
 
@@ -46,16 +46,18 @@ class CircuitBreaker:
 
     __slots__ = ("__weakref__", "_guard", "_named")
 
-    def __init__(self, guard: Guard, *, named: bool) -> None:
+    def __init__(self, guard: Guard, *, named: bool = False, **settings: Any) -> None:
+        if not isinstance(guard, Guard) or settings:
+            raise TypeError("make a circuit breaker with breaker(name, ...), not with its class")
         self._guard = guard
         self._named = named
 
     # -- use ---------------------------------------------------------------
 
     @overload
-    def __call__(self, target: classmethod[T, P, R], /) -> classmethod[T, P, R]: ...
-    @overload
-    def __call__(self, target: staticmethod[P, R], /) -> staticmethod[P, R]: ...  # type: ignore[overload-overlap]  # a static method is callable too; the first match is meant
+    def __call__(
+        self, target: classmethod[T, P, R], /
+    ) -> Guarded[Concatenate[type[T], P], R]: ...
     @overload
     def __call__(self, target: Callable[P, R], /) -> Guarded[P, R]: ...
     def __call__(self, target: Any, /) -> Any:
@@ -98,8 +100,13 @@ class CircuitBreaker:
         Raises:
             CircuitOpenError: it was not run.
             CallCancelledError: it was let in and not run; the slot is free again.
-            TypeError: ``operation`` is not callable, or ``cancel`` no `CancelSignal`.
+            TypeError: ``operation`` is not callable, ``args`` no sequence, ``kwargs`` no
+                mapping, or ``cancel`` no `CancelSignal`.
         """
+        if isinstance(args, str) or not isinstance(args, Sequence):
+            raise TypeError(f"args={fields.show(args)}: must be a list or tuple of arguments")
+        if kwargs is not None and not isinstance(kwargs, Mapping):
+            raise TypeError(f"kwargs={fields.show(kwargs)}: must be a dict of arguments, or None")
         if cancel is None:
             return run_call(self._guard, self, operation, args, kwargs or {})  # type: ignore[no-any-return]  # what the operation returns
         if not isinstance(cancel, CancelSignal):
@@ -186,8 +193,10 @@ class CircuitBreaker:
             TypeError: not callable; or a coroutine function without ``loop``
                 while sync functions are guarded.
         """
-        if not callable(callback):
-            raise TypeError(f"on_open={fields.show(callback)}: must be callable")
+        if not callable(callback) or not fields.takes(callback, 1 + len(extras)):
+            raise TypeError(
+                f"on_open={fields.show(callback)}: must be callable with (context, *extras)"
+            )
         control.add_callback(self._guard, OpenCallback(callback, extras, loop=loop))
         return callback
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OpenCallback"]
 
-_ALLOWED = "must be a callable, a tuple (callable, *extras), or a list of these"
+_ALLOWED = "must be a callable that takes (context, *extras), a tuple (callable, *extras), or a list of these"
 
 
 def is_coroutine_function(function: Any) -> bool:
@@ -127,4 +127,6 @@ def _one(value: Any) -> Any:
     if isinstance(value, OpenCallback):
         return value
     callback, *extras = value if isinstance(value, tuple) and value else (value,)
-    return OpenCallback(callback, tuple(extras)) if callable(callback) else None
+    if not callable(callback) or not fields.takes(callback, 1 + len(extras)):
+        return None
+    return OpenCallback(callback, tuple(extras))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar, Unpack, overload
 
 from breakerkit import _fields as fields
 from breakerkit._making import Making
@@ -32,9 +32,7 @@ T = TypeVar("T")
 
 
 @overload
-def breaker(target: classmethod[T, P, R], /) -> classmethod[T, P, R]: ...
-@overload
-def breaker(target: staticmethod[P, R], /) -> staticmethod[P, R]: ...  # type: ignore[overload-overlap]  # a static method is callable too; the first match is meant
+def breaker(target: classmethod[T, P, R], /) -> Guarded[Concatenate[type[T], P], R]: ...
 @overload
 def breaker(target: Callable[P, R], /) -> Guarded[P, R]: ...
 @overload

@@ -74,13 +74,47 @@ def build(kind: type[T], settings: Mapping[str, Any]) -> T:
     if not unknown:
         return kind(**settings)
     texts = [
-        f"{name}={show(settings[name])}: no such setting{near(name, known)}" for name in unknown
+        f"{name}={show(settings[name])}: no such setting{near_setting(name, known)}"
+        for name in unknown
     ]
     try:
         kind(**{name: value for name, value in settings.items() if name in known})
     except ConfigError as error:
         texts.append(str(error).partition(": ")[2])
     raise ConfigError(f"{kind.__name__}: " + "; ".join(texts))
+
+
+#: What other libraries call it.
+_ELSEWHERE = {
+    "fail_max": "failure_threshold",
+    "reset_timeout": "open_duration",
+    "timeout_duration": "open_duration",
+    "recovery_timeout": "open_duration",
+    "expected_exception": "failure_on",
+    "exclude": "success_on or ignore_on",
+    "success_threshold": "probe_success_threshold",
+    "listeners": "breaker.subscribe(...)",
+    "fallback_function": "except CircuitOpenError",
+}
+
+
+def near_setting(name: str, known: Iterable[str]) -> str:
+    """Return a hint for a setting that does not exist: other libraries' words, then near names."""
+    ours = _ELSEWHERE.get(name)
+    return f", here that is {ours}" if ours else near(name, known)
+
+
+def takes(function: Callable[..., Any], count: int) -> bool:
+    """Tell whether ``function`` can be called with so many arguments; if nobody knows, it can."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return True
+    try:
+        signature.bind(*range(count))
+    except TypeError:
+        return False
+    return True
 
 
 def near(name: str, known: Iterable[str]) -> str:
@@ -102,9 +136,9 @@ def is_number(value: object) -> bool:
 
 
 def answers_at_once(value: object) -> TypeGuard[Callable[..., Any]]:
-    """Tell whether ``value`` is a callable that is neither a class nor a coroutine function."""
+    """Tell whether ``value`` is a callable of one argument, no class and no coroutine function."""
     plain = not isinstance(value, type) and not inspect.iscoroutinefunction(value)
-    return callable(value) and plain
+    return callable(value) and plain and takes(value, 1)
 
 
 def to_seconds(value: float | timedelta) -> float:

@@ -35,9 +35,11 @@ def subscription(
     Raises:
         TypeError: the listener is no plain callable, or a kind is no event class.
     """
-    if not callable(listener) or is_coroutine_function(listener):
+    at_once = callable(listener) and not is_coroutine_function(listener)
+    if not at_once or not fields.takes(listener, 1):
         raise TypeError(
-            f"listener={fields.show(listener)}: must be a callable that is no coroutine function"
+            f"listener={fields.show(listener)}: must be a callable that takes one event and is"
+            " no coroutine function"
         )
     for kind in kinds:
         if kind not in known:

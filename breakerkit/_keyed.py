@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 
 from breakerkit._breaker import UNNAMED, CircuitBreaker, qualified
 from breakerkit._callbacks import cannot_await
@@ -59,9 +59,9 @@ class KeyedBreakers:
         self._family = Family(max_keys, self._one, _standing, self._overgrown)
 
     @overload
-    def __call__(self, target: classmethod[T, P, R], /) -> classmethod[T, P, R]: ...
-    @overload
-    def __call__(self, target: staticmethod[P, R], /) -> staticmethod[P, R]: ...  # type: ignore[overload-overlap]  # a static method is callable too; the first match is meant
+    def __call__(
+        self, target: classmethod[T, P, R], /
+    ) -> GuardedByKey[Concatenate[type[T], P], R]: ...
     @overload
     def __call__(self, target: Callable[P, R], /) -> GuardedByKey[P, R]: ...
     def __call__(self, target: Any, /) -> Any:
@@ -86,7 +86,7 @@ class KeyedBreakers:
 
         def find(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Guard:
             own = args[1:] if args and takes_self(args[0]) else args
-            return self.get(self.key(*own, **kwargs))._guard
+            return self.get(self._key_of(own, kwargs))._guard
 
         return guard_callable(target, self, find=find)
 
@@ -94,7 +94,7 @@ class KeyedBreakers:
         """Call ``function`` through the breaker of its arguments' key."""
         if guarded_by(self, function):
             return function(*args, **kwargs)
-        return self.get(self.key(*args, **kwargs)).call(function, *args, **kwargs)
+        return self.get(self._key_of(args, kwargs)).call(function, *args, **kwargs)
 
     def get(self, key: Hashable, /) -> CircuitBreaker:
         """Return the breaker of ``key``, made if there is none.
@@ -108,6 +108,16 @@ class KeyedBreakers:
             if _hashable(key):
                 raise
             raise TypeError(f"breaker {self.name!r}: key={show(key)}: must be hashable") from error
+
+    def _key_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
+        try:
+            return self.key(*args, **kwargs)
+        except Exception as error:
+            error.add_note(
+                f"raised by key= of breaker {self.name!r}; a key function is called with"
+                " all arguments of the call, without self"
+            )
+            raise
 
     def keys(self) -> list[Hashable]:
         """Return the keys there are now."""

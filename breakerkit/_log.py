@@ -7,9 +7,8 @@ import logging
 from typing import Any
 
 logger = logging.getLogger("breakerkit")
-# Without a handler of the application's, Python would print our warnings to stderr
-# of programs that never asked; a library leaves that choice to them.
-logger.addHandler(logging.NullHandler())
+# No NullHandler: in a program that has not set up logging, a broken hook shall
+# still be seen on stderr, where Python prints warnings and errors by itself.
 
 #: Faults already told, by kind, name and type: bounded, so that names from traffic cannot grow it.
 _told: dict[tuple[str, str, type[BaseException]], itertools.count[int]] = {}

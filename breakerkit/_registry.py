@@ -44,7 +44,7 @@ class Registry:
         try:
             return self._policies[name]
         except (KeyError, TypeError):
-            raise KeyError(f"no policy is named {show(name)}{near(name, self.names())}") from None
+            raise KeyError(f"no breaker is named {show(name)}{near(name, self.names())}") from None
 
     def names(self) -> list[str]:
         """Return all names, sorted."""

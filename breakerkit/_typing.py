@@ -22,7 +22,27 @@ P = ParamSpec("P")
 Q = ParamSpec("Q")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
-S_contra = TypeVar("S_contra", contravariant=True)
+S = TypeVar("S")
+K = TypeVar("K", bound="type[Any]")
+F_co = TypeVar("F_co", covariant=True)
+
+
+class Wraps(Protocol[F_co]):
+    """Something around a function of type ``F_co``.
+
+    The descriptors below take themselves apart by way of this: mypy works out
+    the first parameter of a ``Callable``, and of nothing else.
+    """
+
+    @property
+    def __wrapped__(self) -> F_co:
+        """The bare function."""
+        ...
+
+
+# A checker gives a decorator the bare function under @classmethod and @staticmethod,
+# so what it was shows only where it is looked up: its first parameter is the class,
+# then it is a class method; or the instance, then it is a method; else it is static.
 
 
 class Guarded(Protocol[P, R_co]):
@@ -48,14 +68,24 @@ class Guarded(Protocol[P, R_co]):
         ...
 
     @overload
-    def __get__(self, instance: None, owner: type[Any] | None = None, /) -> Guarded[P, R_co]: ...
+    def __get__(
+        self: Wraps[Callable[Concatenate[K, Q], R]], instance: object, owner: K, /
+    ) -> Guarded[Q, R]: ...
     @overload
     def __get__(
-        self: Guarded[Concatenate[Any, Q], R],
-        instance: object,
+        self, instance: None, owner: type[Any] | None = None, /
+    ) -> Guarded[P, R_co]: ...
+    @overload
+    def __get__(
+        self: Wraps[Callable[Concatenate[S, Q], R]],
+        instance: S,
         owner: type[Any] | None = None,
         /,
     ) -> Guarded[Q, R]: ...
+    @overload
+    def __get__(
+        self, instance: object, owner: type[Any] | None = None, /
+    ) -> Guarded[P, R_co]: ...
 
 
 class GuardedByKey(Protocol[P, R_co]):
@@ -82,15 +112,23 @@ class GuardedByKey(Protocol[P, R_co]):
 
     @overload
     def __get__(
+        self: Wraps[Callable[Concatenate[K, Q], R]], instance: object, owner: K, /
+    ) -> GuardedByKey[Q, R]: ...
+    @overload
+    def __get__(
         self, instance: None, owner: type[Any] | None = None, /
     ) -> GuardedByKey[P, R_co]: ...
     @overload
     def __get__(
-        self: GuardedByKey[Concatenate[Any, Q], R],
-        instance: object,
+        self: Wraps[Callable[Concatenate[S, Q], R]],
+        instance: S,
         owner: type[Any] | None = None,
         /,
     ) -> GuardedByKey[Q, R]: ...
+    @overload
+    def __get__(
+        self, instance: object, owner: type[Any] | None = None, /
+    ) -> GuardedByKey[P, R_co]: ...
 
 
 if TYPE_CHECKING:

@@ -46,10 +46,10 @@ def test_get_names_and_the_rest(own):
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ("paymnts", "no policy is named 'paymnts', did you mean 'payments' or 'payments-eu'?"),
-        ("xyz", "no policy is named 'xyz'"),
-        (42, "no policy is named 42"),
-        ([], r"no policy is named \[\]"),
+        ("paymnts", "no breaker is named 'paymnts', did you mean 'payments' or 'payments-eu'?"),
+        ("xyz", "no breaker is named 'xyz'"),
+        (42, "no breaker is named 42"),
+        ([], r"no breaker is named \[\]"),
     ],
 )
 def test_an_unknown_name_lists_near_ones(own, asked, message):

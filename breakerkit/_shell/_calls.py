@@ -47,7 +47,10 @@ def run_call(gate: Any, owner: Any, function: Callable[..., Any], args: Any, kwa
             before admission.
     """
     if not callable(function):
-        raise TypeError(f"operation={show(function)}: must be callable; a text is never evaluated")
+        raise TypeError(
+            f"operation={show(function)}: must be callable (the function itself, not its result:"
+            " call(fetch, url), not call(fetch(url))); a text is never evaluated"
+        )
     if guarded_by(owner, function):
         if not isinstance(gate, Cancelling):
             return function(*args, **kwargs)

@@ -97,7 +97,7 @@ def enter(gate: Gate) -> Any:
             try:
                 refuse(entry)
             finally:
-                del entry  # for the same reason
+                entry = None  # for the same reason
     return entry
 
 
@@ -113,7 +113,7 @@ async def enter_async(gate: Gate) -> Any:
             try:
                 refuse(entry)
             finally:
-                del entry  # for the same reason
+                entry = None  # for the same reason
     return entry
 
 

@@ -177,7 +177,9 @@ class TimeWindow:
 
     def tally(self, last: int, now: float) -> Tally:
         """Count the buckets that are inside the window at ``now``."""
-        last = max(last, self._newest)  # marks have no tickets here: before the newest none can be told
+        last = max(
+            last, self._newest
+        )  # marks have no tickets here: before the newest none can be told
         oldest = self._of(now) - BUCKETS
         present = _Bucket(self._index, last - self._before, self._marked)
         inside = [bucket for bucket in (*self._closed, present) if bucket.slot > oldest]

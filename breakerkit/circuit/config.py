@@ -34,7 +34,7 @@ def _to_open_duration(
         return seconds
     return fields.fault(  # type: ignore[no-any-return]  # a Fault
         value,
-        "must be seconds or a timedelta above 0, backoff(...), or a callable (OpenContext) -> seconds",
+        "must be a finite number of seconds or a timedelta above 0, backoff(...), or a callable (OpenContext) -> seconds",
     )
 
 

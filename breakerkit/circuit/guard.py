@@ -64,7 +64,9 @@ class Guard(Core):
         opened = moves[-1].opened if moves else None
         if opened is not None and isinstance(entry, CircuitOpenError) and mode is Mode.AUTO:
             # Only now has a callable said how long the period lasts that this admission began.
-            return CircuitOpenError(self.name, opened.reason, opened.remaining(now), opened.opened_at)
+            return CircuitOpenError(
+                self.name, opened.reason, opened.remaining(now), opened.opened_at
+            )
         return entry
 
     def _admit_in_turn(self, now: float) -> tuple[Lease | CircuitOpenError, list[Move], Mode]:
@@ -99,7 +101,9 @@ class Guard(Core):
             return Lease(None, now)
         if isinstance(state, Open):
             return self._refuse(refused(state, now), now, Mode.AUTO)
-        return self._refuse(Refusal(state.after.reason, 0.0, state.after.opened_at, True), now, Mode.AUTO)
+        return self._refuse(
+            Refusal(state.after.reason, 0.0, state.after.opened_at, True), now, Mode.AUTO
+        )
 
     def _admit(self, now: float) -> Lease | Refusal | CircuitOpenError:
         self.settle_dropped(now)

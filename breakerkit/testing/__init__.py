@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 
 from breakerkit import _fork as fork
+from breakerkit._breaker import CircuitBreaker
 from breakerkit._fields import is_number, show, to_seconds
 from breakerkit._registry import Registry, registry
 from breakerkit.circuit import _changes as changes
@@ -20,7 +21,6 @@ from breakerkit.events import BreakerEvent, State
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from breakerkit._breaker import CircuitBreaker
 
 __all__ = [
     "EventLog",
@@ -120,7 +120,8 @@ def wall_clock() -> Iterator[None]:
     included. The production default is monotonic.
     """
     before = system_clock.now
-    system_clock.now = time.time
+    # Looked up at each call: freezegun and monkeypatch replace the name, time-machine its inside.
+    system_clock.now = lambda: time.time()  # noqa: PLW0108  # see above
     try:
         yield
     finally:
@@ -138,6 +139,10 @@ def put_into_state(breaker: CircuitBreaker, state: State, *, retry_after: float 
 
     No opening callback is called and no event is told: it is the test's doing.
     """
+    if not isinstance(breaker, CircuitBreaker):
+        raise ValueError(
+            f"breaker={show(breaker)}: must be a breaker; of a guarded function that is f.breaker"
+        )
     seconds = to_seconds(retry_after)
     if not isinstance(state, State) or not isinstance(seconds, float):
         raise ValueError(
