@@ -55,9 +55,7 @@ class CircuitBreaker:
     # -- use ---------------------------------------------------------------
 
     @overload
-    def __call__(
-        self, target: classmethod[T, P, R], /
-    ) -> Guarded[Concatenate[type[T], P], R]: ...
+    def __call__(self, target: classmethod[T, P, R], /) -> Guarded[Concatenate[type[T], P], R]: ...
     @overload
     def __call__(self, target: Callable[P, R], /) -> Guarded[P, R]: ...
     def __call__(self, target: Any, /) -> Any:

@@ -72,9 +72,7 @@ class Guarded(Protocol[P, R_co]):
         self: Wraps[Callable[Concatenate[K, Q], R]], instance: object, owner: K, /
     ) -> Guarded[Q, R]: ...
     @overload
-    def __get__(
-        self, instance: None, owner: type[Any] | None = None, /
-    ) -> Guarded[P, R_co]: ...
+    def __get__(self, instance: None, owner: type[Any] | None = None, /) -> Guarded[P, R_co]: ...
     @overload
     def __get__(
         self: Wraps[Callable[Concatenate[S, Q], R]],
@@ -83,9 +81,7 @@ class Guarded(Protocol[P, R_co]):
         /,
     ) -> Guarded[Q, R]: ...
     @overload
-    def __get__(
-        self, instance: object, owner: type[Any] | None = None, /
-    ) -> Guarded[P, R_co]: ...
+    def __get__(self, instance: object, owner: type[Any] | None = None, /) -> Guarded[P, R_co]: ...
 
 
 class GuardedByKey(Protocol[P, R_co]):

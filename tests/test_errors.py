@@ -35,7 +35,9 @@ ERRORS = [
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: f"{type(error).__name__}")
-@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda e: pickle.loads(pickle.dumps(e))])
+@pytest.mark.parametrize(
+    "again", [copy.copy, copy.deepcopy, lambda e: pickle.loads(pickle.dumps(e))]
+)
 def test_errors_pickle_and_copy(error, again):
     """C027: an error arrives as the same class with equal fields and message."""
     same = again(error)

@@ -35,7 +35,9 @@ def family(circuit):
     """Make families on the manual clock, by the first argument unless told otherwise."""
 
     def make(name=None, **settings):
-        return circuit(name, **{"key": lambda key, *_, **__: key, "failure_threshold": 1, **settings})
+        return circuit(
+            name, **{"key": lambda key, *_, **__: key, "failure_threshold": 1, **settings}
+        )
 
     return make
 

@@ -99,7 +99,9 @@ def test_exclude_leaves_out():
     """``exclude=`` names methods that stay bare."""
     kind = _service(exclude=("close", "of"))
     assert not hasattr(kind.close, "breaker")
-    assert registry.names() == [f"inventory.{name}" for name in GUARDED if name not in ("close", "of")]
+    assert registry.names() == [
+        f"inventory.{name}" for name in GUARDED if name not in ("close", "of")
+    ]
 
 
 def test_include_says_which():
@@ -153,7 +155,10 @@ def test_without_a_name():
 
     one, other = make(), make()
     _fail(one().work)
-    assert one.work.breaker.name == f"{__name__}.test_without_a_name.<locals>.make.<locals>.Service.work"
+    assert (
+        one.work.breaker.name
+        == f"{__name__}.test_without_a_name.<locals>.make.<locals>.Service.work"
+    )
     assert (one.work.breaker.state, other.work.breaker.state) == (State.OPEN, State.CLOSED)
     assert registry.names() == []
 
@@ -163,7 +168,9 @@ def test_the_same_name_again():
     one, other = _service(), _service()
     assert one.stock.breaker is other.stock.breaker
     with pytest.raises(NameConflictError, match=r"inventory\.stock"):
-        breaker_methods("inventory", failure_threshold=3)(type("Other", (), {"stock": lambda self: 1}))
+        breaker_methods("inventory", failure_threshold=3)(
+            type("Other", (), {"stock": lambda self: 1})
+        )
 
 
 def test_methods_look_as_before():

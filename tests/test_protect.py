@@ -105,9 +105,7 @@ def test_a_method(protected):
     assert not hasattr(module.client.send, "breaker")
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"), [("make", classmethod), ("unit", staticmethod)]
-)
+@pytest.mark.parametrize(("name", "kind"), [("make", classmethod), ("unit", staticmethod)])
 def test_class_and_static_methods(name, kind, protected):
     """What stands in the class keeps its kind, and comes back as the very object."""
     b, module, undo = protected(f"Client.{name}")

@@ -161,7 +161,8 @@ def test_a_state_that_was_put_goes_on_by_itself(circuit, clock):
 
 
 @pytest.mark.parametrize(
-    ("state", "wait"), [("open", 1), (None, 1), (State.OPEN, 0), (State.OPEN, -1), (State.OPEN, "1")]
+    ("state", "wait"),
+    [("open", 1), (None, 1), (State.OPEN, 0), (State.OPEN, -1), (State.OPEN, "1")],
 )
 def test_put_into_what_is_no_state(state, wait, circuit):
     """A wrong state or time is refused and changes nothing."""

@@ -14,7 +14,15 @@ from unittest import mock
 import pytest
 import wrapt
 
-from breakerkit import CircuitOpenError, OpenReason, Registry, State, breaker, breaker_methods, registry
+from breakerkit import (
+    CircuitOpenError,
+    OpenReason,
+    Registry,
+    State,
+    breaker,
+    breaker_methods,
+    registry,
+)
 from breakerkit.testing import put_into_state
 from tests import importable
 
@@ -113,7 +121,9 @@ def _said(target, name):
     found = getattr(target, name, None)
     if name != "__dict__":
         return found
-    return {key: value for key, value in (found or {}).items() if key not in {"breaker", "__wrapped__"}}
+    return {
+        key: value for key, value in (found or {}).items() if key not in {"breaker", "__wrapped__"}
+    }
 
 
 @pytest.mark.parametrize("target", CALLABLES.values(), ids=CALLABLES)

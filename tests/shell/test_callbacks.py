@@ -58,7 +58,11 @@ def test_an_opening_calls_back_once_before_the_caller_knows(shape, circuit, cloc
     assert (context.name, context.reason) == ("api", OpenReason.CONSECUTIVE_FAILURES)
     assert (context.state, context.error) == (State.OPEN, error)
     assert (context.failure_threshold, context.window_size) == (2, 5)
-    assert (context.consecutive_failures, context.window_calls, context.window_failures) == (2, 3, 2)
+    assert (context.consecutive_failures, context.window_calls, context.window_failures) == (
+        2,
+        3,
+        2,
+    )
     assert context.window_failure_rate == pytest.approx(66.67, abs=0.01)
     assert (context.open_duration, context.openings) == (10, 1)
     assert datetime.now(UTC) - context.opened_at < timedelta(minutes=1)

@@ -205,7 +205,9 @@ def test_the_last_slot_that_is_dropped_may_close(half_open):
 
 def test_a_dropped_call_is_as_long_as_it_lasted(circuit, clock):
     """What was dropped in time is not slow because nobody called for long after."""
-    b = circuit(window_size=10, slow_call_duration=1, slow_call_rate_threshold=100, minimum_calls=10)
+    b = circuit(
+        window_size=10, slow_call_duration=1, slow_call_rate_threshold=100, minimum_calls=10
+    )
     b(lambda: Request())()
     gc.collect()
     clock.advance(60)

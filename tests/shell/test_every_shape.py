@@ -201,9 +201,7 @@ def test_an_error_that_proves_an_answer_is_a_success(shape, circuit, clock):
     assert b.state is State.CLOSED
 
 
-ENDS_AT_ONCE = [
-    shape for shape in SHAPES if not shape.is_async and shape.name not in {"generator"}
-]
+ENDS_AT_ONCE = [shape for shape in SHAPES if not shape.is_async and shape.name not in {"generator"}]
 
 
 @pytest.mark.parametrize("shape", ENDS_AT_ONCE, ids=[shape.name for shape in ENDS_AT_ONCE])

@@ -107,7 +107,11 @@ def test_arguments_arrive_whatever_the_route(which, circuit):
     assert _settled(Sub.of_class(1)) == (Sub, (1,), {})
     assert _settled(one.method(1, x=2)) == (one, (1,), {"x": 2})
     assert _settled(base.method(one, 1)) == (one, (1,), {})
-    assert [_settled(value) for value in one.up(1)] == [(one, (1,), {}), ((1,), {}), (Sub, (1,), {})]
+    assert [_settled(value) for value in one.up(1)] == [
+        (one, (1,), {}),
+        ((1,), {}),
+        (Sub, (1,), {}),
+    ]
     for bound in (one.method, one.static, Sub.of_class, base.static, base.method):
         assert bound.breaker is b
     seen = b.snapshot()
@@ -177,7 +181,7 @@ def test_a_compiled_method_binds(circuit):
     """What binds to instances though it is no Python function is guarded bound and unbound."""
     b = circuit()
 
-    class Text(str):
+    class Text(str):  # noqa: FURB189, SLOT000  # it must be a real text
         shout = b(str.upper)
 
     assert Text("a").shout() == "A"

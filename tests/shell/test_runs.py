@@ -29,7 +29,9 @@ def _slot_is_free(b, outcome):
     seen = b.snapshot()
     assert seen.probes_active == 0
     counts = {"successes": seen.successes, "failures": seen.failures - 1, "ignored": seen.ignored}
-    assert counts == {"successes": 0, "failures": 0, "ignored": 0} | ({outcome: 1} if outcome else {})
+    assert counts == {"successes": 0, "failures": 0, "ignored": 0} | (
+        {outcome: 1} if outcome else {}
+    )
 
 
 # -- generators --------------------------------------------------------------

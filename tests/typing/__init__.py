@@ -1,0 +1,1 @@
+"""Tests of types: read by mypy --strict and pyright, run by pytest."""
