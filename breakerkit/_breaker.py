@@ -28,8 +28,15 @@ if TYPE_CHECKING:
 
 __all__ = ["CircuitBreaker"]
 
+
+class Unnamed(str):
+    """A name that is told from one that a user gave, though it may read the same."""
+
+    __slots__ = ()
+
+
 #: The name of a breaker that was given none and has decorated nothing yet.
-UNNAMED = "unnamed"
+UNNAMED = Unnamed("unnamed")
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -256,19 +263,12 @@ class CircuitBreaker:
     def __deepcopy__(self, memo: object) -> CircuitBreaker:
         return self
 
-    def __reduce__(self) -> Any:
-        if not self._named:
-            raise TypeError(f"{self!r} has no name of its own: only named breakers pickle")
-        from breakerkit._decorators import fetch  # noqa: PLC0415  # the verbs are above this room
-
-        return fetch, (self.name, self.config)
-
     def _snapshots(self) -> dict[str, Snapshot]:
         return {self.name: self.snapshot()}
 
     def _name_after(self, target: Any) -> None:
         """Take the name of the first function decorated, if none was given."""
-        if self._guard.name == UNNAMED:
+        if isinstance(self._guard.name, Unnamed):
             self._guard.rename(qualified(target))
 
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
-import types
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from breakerkit import _fields as fields
-from breakerkit._log import fault_in, hook_name
+from breakerkit._log import PASSING, fault_in, hook_name
 
 if TYPE_CHECKING:
     import asyncio
@@ -23,17 +20,6 @@ if TYPE_CHECKING:
 __all__ = ["OpenCallback"]
 
 _ALLOWED = "must be a callable that takes (context, *extras), a tuple (callable, *extras), or a list of these"
-
-
-def is_coroutine_function(function: Any) -> bool:
-    """Tell whether calling ``function`` makes a coroutine, through partials, methods and objects."""
-    while isinstance(function, functools.partial):
-        function = function.func
-    if inspect.iscoroutinefunction(function):
-        return True
-    if isinstance(function, type | types.FunctionType | types.MethodType):
-        return False
-    return inspect.iscoroutinefunction(getattr(type(function), "__call__", None))  # noqa: B004  # the method itself is wanted
 
 
 def cannot_await(name: str) -> TypeError:
@@ -63,16 +49,18 @@ class OpenCallback:
     @property
     def awaits(self) -> bool:
         """Whether it is a coroutine function that only an async call can serve."""
-        return self.loop is None and is_coroutine_function(self.callback)
+        return self.loop is None and fields.is_coroutine_function(self.callback)
 
     def tell(self, context: Any, later: Later | None) -> None:
         """Call it now, or leave a coroutine callback in ``later``; whatever it raises is logged."""
-        if is_coroutine_function(self.callback):
+        if fields.is_coroutine_function(self.callback):
             self._tell_async(context, later)
             return
         try:
             self.callback(context, *self.extras)
-        except Exception as error:
+        except PASSING:
+            raise
+        except BaseException as error:
             self._failed(context, error)
 
     def _tell_async(self, context: Any, later: Later | None) -> None:
@@ -97,9 +85,23 @@ class OpenCallback:
             await self.callback(context, *self.extras)
         except Exception as error:
             self._failed(context, error)
+        except BaseException as error:
+            if not _is_stray_cancellation(error):
+                raise
+            self._failed(context, error)
 
-    def _failed(self, context: Any, error: Exception) -> None:
+    def _failed(self, context: Any, error: BaseException) -> None:
         fault_in(f"opening callback {hook_name(self.callback)}", context.name, error)
+
+
+def _is_stray_cancellation(error: BaseException) -> bool:
+    """Tell whether asyncio cancelled something a callback awaited, and not the task that awaits it."""
+    import asyncio  # noqa: PLC0415  # an async call is running: it is there
+
+    if not isinstance(error, asyncio.CancelledError):
+        return False
+    task = asyncio.current_task()
+    return task is not None and not task.cancelling()
 
 
 #: The loop keeps only weak references to tasks; these are ours until they end.
@@ -113,7 +115,7 @@ def _keep(task: asyncio.Task[None]) -> None:
 
 def to_callbacks(value: Any) -> tuple[OpenCallback, ...]:
     """Return callbacks from one callable, one tuple with extras, or a list of either."""
-    if value == () or value is None:
+    if value is None or (isinstance(value, tuple) and not value):
         return ()
     if isinstance(value, tuple) and all(isinstance(one, OpenCallback) for one in value):
         return value

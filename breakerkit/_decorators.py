@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copyreg
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar, Unpack, overload
 
 from breakerkit import _fields as fields
+from breakerkit._breaker import CircuitBreaker
 from breakerkit._making import Making
 from breakerkit._methods import public_methods
 from breakerkit._registry import Registry, registry
@@ -15,7 +17,6 @@ from breakerkit.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable
 
-    from breakerkit._breaker import CircuitBreaker
     from breakerkit._keyed import KeyedBreakers
     from breakerkit._typing import Guarded, Settings
     from breakerkit.circuit.config import BreakerConfig
@@ -134,6 +135,8 @@ def breaker_methods(
     """
     if scope not in ("class", "instance"):
         raise ConfigError(f"scope={fields.show(scope)}: must be 'class' or 'instance'")
+    if name == "":
+        raise ConfigError("name='': must be a text that is not empty, or left out")
     if name is not None and not isinstance(name, str):
         raise TypeError(f"name={fields.show(name)}: use @breaker_methods(...), with parentheses")
     making = Making(config, clock, registry, dict(settings))
@@ -206,6 +209,16 @@ def protect(target: str, policy: Callable[[Any], Any], /) -> Callable[[], None]:
     patch = Patch(module, path, policy)
     patch.start()
     return patch.undo
+
+
+def _reduce(one: CircuitBreaker) -> tuple[Any, ...]:
+    """Tell pickle: a shared breaker goes by its name, and becomes the one of that name over there."""
+    if not one._named:
+        raise TypeError(f"{one!r} is not in the shared registry: only breakers named there pickle")
+    return fetch, (one.name, one.config)
+
+
+copyreg.pickle(CircuitBreaker, _reduce)
 
 
 def fetch(name: str, config: BreakerConfig) -> CircuitBreaker:

@@ -30,12 +30,14 @@ class Family:
         self,
         most: int,
         make: Callable[[Hashable], CircuitBreaker],
-        standing: Callable[[CircuitBreaker], Standing],
+        standing: Callable[[CircuitBreaker, float], Standing],
+        now: Callable[[CircuitBreaker], float],
         overgrown: Callable[[int], None],
     ) -> None:
         self._most = most
         self._make = make
         self._standing = standing
+        self._now = now
         self._overgrown = overgrown
         self._lock = threading.RLock()
         self._all: dict[Hashable, CircuitBreaker] = {}
@@ -60,6 +62,10 @@ class Family:
         """Return keys and breakers as they are now."""
         return list(self._all.items())
 
+    def values(self) -> list[CircuitBreaker]:
+        """Return the breakers as they are now."""
+        return list(self._all.values())
+
     def __len__(self) -> int:
         return len(self._all)
 
@@ -76,48 +82,61 @@ class Family:
                 self._recent[key] = None
 
     def _add(self, key: Hashable) -> CircuitBreaker:
+        """Make a breaker and read its clock with the lock free, for both run code of the user's."""
+        made = self._make(key)
+        now = self._now(made)
         with self._lock:
-            if key not in self._all:
-                # Two, so that a family that had to grow comes back to its bound.
-                for _ in range(2):
-                    if len(self._all) < self._most or not self._evict():
-                        break
-                self._all[key] = self._make(key)
-                self._recent[key] = None
-            return self._all[key]
+            found = self._all.get(key)
+            if found is not None:
+                return found  # another thread was faster
+            self._make_room(now)
+            self._all[key] = made
+            self._recent[key] = None
+            tell = len(self._all) > self._most and not self._warned
+            self._warned = self._warned or tell
+        if tell:
+            self._overgrown(len(self))
+        return made
 
-    def _evict(self) -> bool:
-        key = self._longest_idle_clean() or self._longest_idle_closed() or self._closed_again()
+    def _make_room(self, now: float) -> None:
+        # Two, so that a family that had to grow comes back to its bound.
+        for _ in range(2):
+            if len(self._all) < self._most or not self._evict(now):
+                return
+
+    def _evict(self, now: float) -> bool:
+        key = (
+            self._longest_idle_clean(now)
+            or self._longest_idle_closed(now)
+            or self._closed_again(now)
+        )
         if key is not None:
             del self._all[key[0]]
-        elif not self._warned:
-            self._warned = True
-            self._overgrown(len(self._all))
         return key is not None
 
     # Each of the three returns the key in a tuple, for None is a key like any other.
 
-    def _longest_idle_clean(self) -> tuple[Hashable] | None:
+    def _longest_idle_clean(self, now: float) -> tuple[Hashable] | None:
         while self._recent:
             key, _ = self._recent.popitem(last=False)
-            standing = self._standing(self._all[key])
+            standing = self._standing(self._all[key], now)
             if standing is Standing.CLEAN:
                 return (key,)
             (self._marked if standing is Standing.MARKED else self._held)[key] = None
         return None
 
-    def _longest_idle_closed(self) -> tuple[Hashable] | None:
+    def _longest_idle_closed(self, now: float) -> tuple[Hashable] | None:
         while self._marked:
             key, _ = self._marked.popitem(last=False)
-            if self._standing(self._all[key]) is not Standing.HELD:
+            if self._standing(self._all[key], now) is not Standing.HELD:
                 return (key,)
             self._held[key] = None
         return None
 
-    def _closed_again(self) -> tuple[Hashable] | None:
+    def _closed_again(self, now: float) -> tuple[Hashable] | None:
         for _ in range(min(LOOKS, len(self._held))):
             key, _nothing = self._held.popitem(last=False)
-            if self._standing(self._all[key]) is not Standing.HELD:
+            if self._standing(self._all[key], now) is not Standing.HELD:
                 return (key,)
             self._held[key] = None
         return None

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 import reprlib
+import types
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
@@ -135,9 +137,20 @@ def is_number(value: object) -> bool:
         return False
 
 
+def is_coroutine_function(function: Any) -> bool:
+    """Tell whether calling ``function`` makes a coroutine, through partials, methods and objects."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    if inspect.iscoroutinefunction(function):
+        return True
+    if isinstance(function, type | types.FunctionType | types.MethodType):
+        return False
+    return inspect.iscoroutinefunction(getattr(type(function), "__call__", None))  # noqa: B004  # the method itself is wanted
+
+
 def answers_at_once(value: object) -> TypeGuard[Callable[..., Any]]:
     """Tell whether ``value`` is a callable of one argument, no class and no coroutine function."""
-    plain = not isinstance(value, type) and not inspect.iscoroutinefunction(value)
+    plain = not isinstance(value, type) and not is_coroutine_function(value)
     return callable(value) and plain and takes(value, 1)
 
 

@@ -6,6 +6,8 @@ import os
 import weakref
 from typing import Any, Protocol, TypeVar
 
+from breakerkit._log import fault_in, hook_name
+
 
 class Forks(Protocol):
     """Something that must mend itself in a forked child."""
@@ -39,7 +41,8 @@ class Crowd:
     def of(self, kind: type[T]) -> list[T]:
         """Return every living member of ``kind``."""
         found = (ref() for ref in list(self._members.values()))
-        return [one for one in found if isinstance(one, kind)]
+        # One that has just died gives None, which is an object too.
+        return [one for one in found if one is not None and isinstance(one, kind)]
 
 
 class _Ref(weakref.ref[Any]):
@@ -68,7 +71,10 @@ def alive(kind: type[T]) -> list[T]:
 
 def _after_fork() -> None:
     for one in alive(object):
-        one.after_fork()  # type: ignore[attr-defined]  # only those are remembered
+        try:
+            one.after_fork()  # type: ignore[attr-defined]  # only those are remembered
+        except Exception as error:
+            fault_in("after_fork", hook_name(one), error)  # the others shall be mended all the same
 
 
 if hasattr(os, "register_at_fork"):  # pragma: no branch  # absent on Windows only

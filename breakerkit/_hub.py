@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from breakerkit import _fields as fields
-from breakerkit._callbacks import is_coroutine_function
-from breakerkit._log import fault_in, hook_name
+from breakerkit._log import PASSING, fault_in, hook_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +34,7 @@ def subscription(
     Raises:
         TypeError: the listener is no plain callable, or a kind is no event class.
     """
-    at_once = callable(listener) and not is_coroutine_function(listener)
+    at_once = callable(listener) and not fields.is_coroutine_function(listener)
     if not at_once or not fields.takes(listener, 1):
         raise TypeError(
             f"listener={fields.show(listener)}: must be a callable that takes one event and is"
@@ -140,7 +139,8 @@ class Hub:
         self._delivering = threading.Lock()
 
     def _deliver(self, waiting: deque[Any]) -> None:
-        while waiting:
+        # A listener may fork: in the child this queue is the parent's.
+        while waiting and waiting is self.waiting:
             event = waiting.popleft()
             self._call(event)
             if self.dropped:
@@ -150,7 +150,9 @@ class Hub:
         for one in self._targets.get(type(event), ()):
             try:
                 one.listener(event)
-            except Exception as error:
+            except PASSING:
+                raise
+            except BaseException as error:
                 fault_in(f"listener {hook_name(one.listener)}", event.name, error)
 
     def _tell_dropped(self, name: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 
-from breakerkit._breaker import UNNAMED, CircuitBreaker, qualified
+from breakerkit._breaker import CircuitBreaker, Unnamed, qualified
 from breakerkit._callbacks import cannot_await
 from breakerkit._family import Family
 from breakerkit._fields import show
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from breakerkit.circuit.guard import Guard
 
 __all__ = ["KeyedBreakers"]
+
+#: Characters of a key that a breaker's name shows.
+LONGEST = 200
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -49,14 +52,15 @@ class KeyedBreakers:
         key: Callable[..., Hashable],
         config: BreakerConfig,
         max_keys: int,
-        make: Callable[[str], CircuitBreaker],
+        make: Callable[[str, BreakerConfig], CircuitBreaker],
     ) -> None:
         self.name = name
         self.config = config
         self.max_keys = max_keys
         self.key = key
         self._make = make
-        self._family = Family(max_keys, self._one, _standing, self._overgrown)
+        self._sync_used = False
+        self._family = Family(max_keys, self._one, _standing, _now, self._overgrown)
 
     @overload
     def __call__(
@@ -77,10 +81,10 @@ class KeyedBreakers:
         check_callable(bare)
         if guarded_by(self, bare):
             return target
-        if self.name == UNNAMED:
+        if isinstance(self.name, Unnamed):
             self.name = qualified(bare)
-        if shape_of(bare) in {Shape.PLAIN, Shape.GENERATOR} and self._awaits():
-            raise cannot_await(self.name)
+        if shape_of(bare) in {Shape.PLAIN, Shape.GENERATOR}:
+            self._serve_sync()
         # What is bound already brings no self, whatever its first argument may be.
         takes_self = SelfFinder(bare) if getattr(target, "__self__", None) is None else _never
 
@@ -119,6 +123,23 @@ class KeyedBreakers:
             )
             raise
 
+    def reset(self) -> KeyedBreakers:
+        """Reset the breaker of every key."""
+        for one in self._family.values():
+            one.reset()
+        return self
+
+    def reconfigure(self, config: BreakerConfig | None = None, /, **changes: Any) -> BreakerConfig:
+        """Swap the settings of every breaker there is and will be; see `CircuitBreaker.reconfigure`.
+
+        Raises:
+            ConfigError: something is wrong with them; then nothing has changed.
+        """
+        self.config = new = (config or self.config).evolve(**changes)
+        for one in self._family.values():
+            one.reconfigure(new)
+        return new
+
     def keys(self) -> list[Hashable]:
         """Return the keys there are now."""
         return [key for key, _ in self._family.items()]
@@ -134,13 +155,30 @@ class KeyedBreakers:
         return f"<KeyedBreakers {self.name!r} of {len(self)} keys>"
 
     def _snapshots(self) -> dict[str, Snapshot]:
-        return {one.name: one.snapshot() for _, one in self._family.items()}
+        found: dict[str, Snapshot] = {}
+        for key, one in self._family.items():
+            # A text and a number may look alike in a name.
+            name = one.name
+            if name in found:
+                name = f"{self.name}[{type(key).__name__} {_text(key)}]"
+            found[name] = one.snapshot()
+        return found
 
-    def _awaits(self) -> bool:
-        return any(one.awaits for one in self.config.on_open)
+    def _serve_sync(self) -> None:
+        """From now on sync functions are guarded: coroutine callbacks are refused."""
+        members = self._family.values()
+        if any(one.awaits for one in self.config.on_open):
+            raise cannot_await(self.name)
+        for one in members:
+            one._guard.check_sync()
+        self._sync_used = True
+        for one in members:
+            one._guard.sync_used = True
 
     def _one(self, key: Hashable) -> CircuitBreaker:
-        return self._make(f"{self.name}[{key if isinstance(key, str) else show(key)}]")
+        one = self._make(f"{self.name}[{_text(key)}]", self.config)
+        one._guard.sync_used = self._sync_used
+        return one
 
     def _overgrown(self, count: int) -> None:
         logger.warning(
@@ -152,8 +190,23 @@ def _never(_first: object) -> bool:
     return False
 
 
-def _standing(one: CircuitBreaker) -> control.Standing:
-    return control.standing(one._guard)
+def _standing(one: CircuitBreaker, now: float) -> control.Standing:
+    return control.standing(one._guard, now)
+
+
+def _now(one: CircuitBreaker) -> float:
+    return one._guard.clock.now()
+
+
+def _text(key: object) -> str:
+    """Return what tells a key from others in a breaker's name; a long one is cut and hashed."""
+    try:
+        text = key if isinstance(key, str) else repr(key)
+    except Exception:
+        text = f"{show(key)} at {id(key):#x}"
+    if len(text) <= LONGEST:
+        return text
+    return f"{text[:LONGEST]}...{hash(text) & 0xFFFFFFFF:08x}"
 
 
 def _hashable(key: object) -> bool:

@@ -10,6 +10,9 @@ logger = logging.getLogger("breakerkit")
 # No NullHandler: in a program that has not set up logging, a broken hook shall
 # still be seen on stderr, where Python prints warnings and errors by itself.
 
+#: What a hook may raise to end the program or a generator: that passes, all else is logged.
+PASSING = (KeyboardInterrupt, SystemExit, GeneratorExit)
+
 #: Faults already told, by kind, name and type: bounded, so that names from traffic cannot grow it.
 _told: dict[tuple[str, str, type[BaseException]], itertools.count[int]] = {}
 _MOST = 1000

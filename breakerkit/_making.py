@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from breakerkit import _fields as fields
 from breakerkit._breaker import UNNAMED, CircuitBreaker
-from breakerkit._callbacks import is_coroutine_function
 from breakerkit._keyed import KeyedBreakers
 from breakerkit._registry import Registry, registry
 from breakerkit.circuit.config import BreakerConfig
@@ -32,7 +31,7 @@ class Making:
     ) -> None:
         if config is not None and not isinstance(config, BreakerConfig):
             raise ConfigError(f"config={fields.show(config)}: must be a BreakerConfig")
-        if clock is not None and clock is not system_clock and not isinstance(clock, Clock):
+        if clock is not None and (isinstance(clock, type) or not isinstance(clock, Clock)):
             raise ConfigError(
                 f"clock={fields.show(clock)}: must be an object with now() in seconds"
             )
@@ -54,15 +53,15 @@ class Making:
         """Return a breaker that takes the name of the first function it decorates."""
         return self._new(UNNAMED, named=False)
 
-    def unlisted(self, name: str) -> CircuitBreaker:
+    def unlisted(self, name: str, config: BreakerConfig | None = None) -> CircuitBreaker:
         """Return a breaker with a name that is not the registry's."""
-        return self._new(name, named=False)
+        return self._new(name, named=False, config=config)
 
     def family(
         self, name: str | None, key: Callable[..., Hashable], max_keys: int
     ) -> KeyedBreakers:
         """Return the family of this name, or one that takes its name from a function."""
-        if not callable(key) or is_coroutine_function(key):
+        if not callable(key) or fields.is_coroutine_function(key):
             raise ConfigError(f"key={fields.show(key)}: must be a plain callable of the arguments")
         if not fields.sound(fields.to_positive(max_keys)):
             raise ConfigError(f"max_keys={fields.show(max_keys)}: must be an int of at least 1")
@@ -76,8 +75,11 @@ class Making:
             name, make, lambda found: self._family_conflict(found, key, max_keys)
         )
 
-    def _new(self, name: str, *, named: bool) -> CircuitBreaker:
-        guard = Guard(name, self._config, self._clock or system_clock, self._registry.hub)
+    def _new(
+        self, name: str, *, named: bool, config: BreakerConfig | None = None
+    ) -> CircuitBreaker:
+        clock = system_clock if self._clock is None else self._clock
+        guard = Guard(name, config or self._config, clock, self._registry.hub)
         self._registry.adopt(guard)
         return CircuitBreaker(guard, named=named and self._registry is registry)
 

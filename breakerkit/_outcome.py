@@ -6,7 +6,7 @@ import enum
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from breakerkit import _fields as fields
-from breakerkit._log import fault_in
+from breakerkit._log import PASSING, fault_in
 from breakerkit.errors import CallRejectedError
 
 if TYPE_CHECKING:
@@ -51,7 +51,9 @@ class Classifier:
         """Return what ``error`` means; a group by its leaves."""
         try:
             return self._judge(error)
-        except Exception as broken:
+        except PASSING:
+            raise
+        except BaseException as broken:
             fault_in("failure filter", self._name, broken)
             return Outcome.FAILURE
 
@@ -61,7 +63,9 @@ class Classifier:
             return Outcome.SUCCESS
         try:
             return Outcome.FAILURE if self._failure_if(value) else Outcome.SUCCESS
-        except Exception as broken:
+        except PASSING:
+            raise
+        except BaseException as broken:
             fault_in("failure_if", self._name, broken)
             return Outcome.NEUTRAL
 

@@ -111,11 +111,13 @@ class Registry:
         """
         if not isinstance(name, str) or not name:
             raise ConfigError(f"name={show(name)}: must be a text that is not empty")
-        with self._lock:
-            policy = self._policies.get(name)
-            if policy is None:
-                # A signal handler may have asked for the same name while this one was made.
-                return self._policies.setdefault(name, make())
+        policy = self._policies.get(name)
+        if policy is None:
+            made = make()  # reads a clock of the user's, so with the lock free
+            with self._lock:
+                policy = self._policies.setdefault(name, made)
+            if policy is made:
+                return policy
         if difference := conflict(policy):
             raise NameConflictError(f"the name {name!r} is taken: {difference}")
         return policy

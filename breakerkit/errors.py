@@ -8,7 +8,8 @@
     │       └── ProbeLimitError       it is half-open and every probe slot is taken
     └── CallCancelledError            your code was not run: you cancelled it first
 
-All of them hold plain values only, so they pickle and keep no frame alive.
+All of them hold plain values only, beside a reason of yours, so they pickle and keep no
+frame alive.
 """
 
 from __future__ import annotations
@@ -90,6 +91,10 @@ class CircuitOpenError(CallRejectedError):
         self.reason = reason
         self.retry_after = retry_after
         self.opened_at = opened_at
+
+    def __reduce__(self) -> Any:
+        # The dict too: notes are in it.
+        return type(self), (self.name, self.reason, self.retry_after, self.opened_at), vars(self)
 
     def __str__(self) -> str:
         return f"circuit breaker {self.name!r} is open ({self.reason}){_when(self.retry_after)}"

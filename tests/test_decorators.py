@@ -260,6 +260,15 @@ def test_a_coroutine_function_is_no_key():
         breaker(key=coroutine_key)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "settings"), [(("api",), {}), (("api",), {"failure_threshold": 3}), ((None,), {})]
+)
+def test_the_class_makes_no_breaker(arguments, settings):
+    """A breaker is made by the verb; its class says so, instead of making half of one."""
+    with pytest.raises(TypeError, match=r"make a circuit breaker with breaker\(name, \.\.\.\)"):
+        CircuitBreaker(*arguments, **settings)
+
+
 # -- the breaker object ------------------------------------------------------
 
 

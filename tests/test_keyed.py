@@ -16,6 +16,7 @@ import wrapt
 from breakerkit import (
     BreakerConfig,
     CircuitOpenError,
+    ConfigError,
     KeyedBreakers,
     NameConflictError,
     State,
@@ -114,8 +115,9 @@ def test_a_key_function_that_raises(family):
     def work(value):
         pytest.fail("run")
 
-    with pytest.raises(AttributeError, match="host"):
+    with pytest.raises(AttributeError, match="host") as caught:
         work("no host")
+    assert "raised by key= of breaker" in caught.value.__notes__[0]
     with pytest.raises(AttributeError, match="host"):
         work.breaker.call(returning(), "no host")
     assert work.breaker.keys() == []
@@ -283,6 +285,24 @@ def test_a_class_with_lazy_attributes(family):
     assert Host().work("k") == "k"
 
 
+def test_a_chain_without_end_in_a_class(family):
+    """Something in the class that claims to wrap itself is looked at for a while, no longer."""
+
+    class Endless:
+        def __call__(self):
+            """Do nothing."""
+
+    class Host:
+        endless = Endless()
+        endless.__wrapped__ = endless
+
+        @family()
+        def work(self, key):
+            return key
+
+    assert Host().work("k") == "k"
+
+
 # -- every kind of function --------------------------------------------------
 
 
@@ -355,7 +375,66 @@ def test_a_coroutine_callback_is_refused_for_sync_functions(family):
     assert asyncio.run(work("k")) == "k"
 
 
+def test_a_coroutine_callback_of_one_key(family):
+    """One key's coroutine callback is found too, whichever comes first, it or the sync function."""
+
+    async def callback(context):
+        """Hear of an opening."""
+
+    keyed = family("api")
+    keyed.get("k").on_open(callback)
+    with pytest.raises(TypeError, match=r"'api\[k\]' has a coroutine opening callback"):
+        keyed(lambda key: key)
+    other = family("other")
+    other(lambda key: key)
+    with pytest.raises(TypeError, match="sync functions"):
+        other.get("k").on_open(callback)
+    keyed = family("third")
+    one = keyed.get("k")
+    keyed(lambda key: key)
+    with pytest.raises(TypeError, match="sync functions"):
+        one.on_open(callback)
+
+
+def test_reset_and_reconfigure_a_family(family):
+    """Both reach the breaker of every key there is; new settings every key there will be."""
+    keyed = family("api")
+    _trip(keyed, "a")
+    assert keyed.reset() is keyed
+    assert keyed.get("a").state is State.CLOSED
+    assert keyed.reconfigure(failure_threshold=7).failure_threshold == 7
+    assert keyed.reconfigure(BreakerConfig(failure_threshold=8)) == BreakerConfig(
+        failure_threshold=8
+    )
+    assert [keyed.get(key).config.failure_threshold for key in "ab"] == [8, 8]
+    with pytest.raises(ConfigError, match="failure_threshold=0"):
+        keyed.reconfigure(failure_threshold=0)
+    assert keyed.config.failure_threshold == keyed.get("a").config.failure_threshold == 8
+
+
 # -- names -------------------------------------------------------------------
+
+
+def test_the_name_of_a_long_key(family):
+    """A long key is cut in the name, and still told from others; one without a ``repr`` has a name too."""
+
+    class Shy:
+        def __repr__(self):
+            raise RuntimeError
+
+    keyed = family("api")
+    one, other = keyed.get("x" * 10_000 + "1").name, keyed.get("x" * 10_000 + "2").name
+    assert one != other
+    assert len(one) < 250
+    assert "Shy" in keyed.get(Shy()).name
+
+
+def test_keys_that_look_alike_in_a_name(family):
+    """A text and a number that read alike both have a place in the registry's snapshot."""
+    keyed = family("api")
+    keyed.get("1")
+    keyed.get(1)
+    assert list(registry.snapshot()) == ["api[1]", "api[int 1]"]
 
 
 def test_the_same_name_is_the_same_family(family):
@@ -536,7 +615,7 @@ def test_all_keys_open_does_not_cost_more_and_more(family):
     keyed = family(max_keys=100)
     looks = []
     standing = keyed._family._standing
-    keyed._family._standing = lambda one: looks.append(one) or standing(one)
+    keyed._family._standing = lambda *one: looks.append(one) or standing(*one)
     for key in range(2000):
         _trip(keyed, key)
     assert len(keyed) == 2000
@@ -554,6 +633,8 @@ def test_two_threads_get_the_same_breaker(family):
 
     with ThreadPoolExecutor(16) as pool:
         assert len(set(pool.map(get, range(16)))) == 1
+    # And the one that comes second through the lock finds what the first has made.
+    assert keyed._family._add("k") is keyed.get("k")
 
 
 def test_a_family_takes_a_fresh_lock_after_a_fork(family):

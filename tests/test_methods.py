@@ -24,10 +24,10 @@ from breakerkit import (
 )
 
 
-def _service(**options):
+def _service(name="inventory", **options):
     """Make a decorated class with methods of all sorts."""
 
-    @breaker_methods("inventory", failure_threshold=1, **options)
+    @breaker_methods(name, failure_threshold=1, **options)
     class Inventory:
         """Stock and prices."""
 
@@ -380,6 +380,7 @@ def test_it_decorates_a_class(target):
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
+        ({"name": ""}, ConfigError, "name='': must be a text that is not empty, or left out"),
         ({"scope": "object"}, ConfigError, "scope='object': must be 'class' or 'instance'"),
         ({"include": ["stok"]}, TypeError, "include='stok': .* has no such method, did you mean 'stock'"),
         ({"exclude": ["stok"]}, TypeError, "exclude='stok': .* has no such method, did you mean 'stock'"),

@@ -10,6 +10,7 @@ import textwrap
 import pytest
 
 from breakerkit import CircuitOpenError, ConfigError, breaker, protect
+from breakerkit._shell._foreign import Patch
 
 VENDOR = """
     import functools
@@ -200,6 +201,29 @@ def test_undone_before_the_import(vendor, circuit):
     undo()
     undo()
     assert not hasattr(vendor().send, "breaker")
+
+
+def test_undone_before_the_import_nothing_is_looked_at(vendor, circuit):
+    """Taken back before the import, a name that is not there is no error any more."""
+    protect("vendor_sdk.client:sned", circuit())()
+    vendor()
+
+
+def test_undone_while_the_policy_is_put_in_front(vendor):
+    """A policy that takes the patch back while it is applied leaves the bare function."""
+    module = vendor()
+    undo = []
+
+    def policy(function):
+        undo[0]()
+        return breaker(function)
+
+    patch = Patch("vendor_sdk.client", "send", policy)
+    undo.append(patch.undo)
+    patch.start()
+    assert not hasattr(module.send, "breaker")
+    patch.after_fork()
+    patch.undo()
 
 
 def test_protecting_imports_nothing(vendor, circuit):

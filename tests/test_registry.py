@@ -71,6 +71,12 @@ def test_snapshots_by_name(own):
     assert (found["api"].successes, found["hosts[3]"].state) == (1, State.CLOSED)
 
 
+def test_a_name_that_goes_while_a_snapshot_is_taken(own, monkeypatch):
+    """A name that has gone between being listed and being looked at is left out."""
+    monkeypatch.setattr(own, "names", lambda: ["gone"])
+    assert own.snapshot() == {}
+
+
 def test_the_unnamed_are_held_weakly(own):
     """An unnamed breaker is not listed, and goes with the last reference to it."""
     b = breaker(registry=own)
@@ -147,6 +153,20 @@ def test_other_policies_may_have_names_too(own):
         own.get_or_add("limit", list, lambda found: "it differs")
     with pytest.raises(ConfigError, match="name=42: must be a text"):
         own.get_or_add(42, list, lambda found: None)
+
+
+def test_a_name_that_is_taken_while_its_policy_is_made(own):
+    """Whoever comes second gets what the first has made, or the conflict with it."""
+    first = object()
+
+    def slower():
+        own.get_or_add("api", lambda: first, lambda found: None)
+        return object()
+
+    assert own.get_or_add("api", slower, lambda found: None) is first
+    del own._policies["api"]
+    with pytest.raises(NameConflictError, match="it differs"):
+        own.get_or_add("api", slower, lambda found: "it differs")
 
 
 def test_a_maker_that_fails_takes_no_name(own):

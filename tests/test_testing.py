@@ -87,6 +87,14 @@ def test_threads_may_move_the_clock():
     assert clock.now() == 4000
 
 
+def test_the_clock_after_a_fork():
+    """In a forked child the clock can be moved, whoever held its lock."""
+    clock = ManualClock()
+    with clock._lock:
+        clock.after_fork()
+        assert clock.advance(1) == 1
+
+
 # -- events and registries ---------------------------------------------------
 
 
@@ -170,6 +178,15 @@ def test_put_into_what_is_no_state(state, wait, circuit):
     with pytest.raises(ValueError, match="must be a State, and seconds above 0"):
         testing.put_into_state(b, state, retry_after=wait)
     assert b.state is State.CLOSED
+
+
+@pytest.mark.parametrize("what", ["api", None, len])
+def test_put_what_is_no_breaker(what):
+    """Something else in place of the breaker is refused, with the way to the breaker of a function."""
+    with pytest.raises(
+        ValueError, match=r"must be a breaker; of a guarded function that is f\.breaker"
+    ):
+        testing.put_into_state(what, State.OPEN)
 
 
 def test_reset_all(circuit):

@@ -102,6 +102,8 @@ class GuardBlock:
         self._entry = _USED
 
     def _end(self) -> Any:
+        if self._entry in (None, _USED):
+            raise RuntimeError("the guard block is not running")
         entry, self._entry = self._entry, _USED
         return entry
 

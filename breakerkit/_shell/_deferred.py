@@ -14,7 +14,7 @@ from breakerkit._shell._shapes import Shape
 
 def carry(gate: Gate, entry: Any, value: Any) -> Any:
     """Return ``value``, or what stands for it, so that its end settles ``entry``."""
-    if hasattr(value, "add_done_callback"):
+    if hasattr(type(value), "add_done_callback"):
         return _watch(gate, entry, value)
     carried = Carried(gate, entry)
     shape = _shape(value)

@@ -6,6 +6,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
+from breakerkit import _fork as fork
 from breakerkit._fields import near, show
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ class Patch:
         self._path = path
         self._decorate = decorate
         self._lock = threading.RLock()
+        fork.remember(self)
         self._undone = False
         self._owner: Any = None
         self._name = path.rpartition(".")[2]
@@ -37,6 +39,10 @@ class Patch:
             import wrapt  # noqa: PLC0415  # slow to import, and seldom needed
 
             wrapt.register_post_import_hook(self._apply, self._module)
+
+    def after_fork(self) -> None:
+        """Take a fresh lock in a forked child."""
+        self._lock = threading.RLock()
 
     def undo(self) -> None:
         """Put back what was there; before the import: never patch. Twice is no error.
@@ -59,12 +65,15 @@ class Patch:
                 setattr(self._owner, self._name, self._before)
 
     def _apply(self, module: Any) -> None:
+        if self._undone:
+            return
+        owner = self._walk(module)
+        target = vars(owner).get(self._name, _MISSING)
+        # The policy may be any decorator: it runs with the lock free.
+        guarded = self._decorate(self._inherited(owner) if target is _MISSING else target)
         with self._lock:
             if self._undone:
                 return
-            owner = self._walk(module)
-            target = vars(owner).get(self._name, _MISSING)
-            guarded = self._decorate(self._inherited(owner) if target is _MISSING else target)
             setattr(owner, self._name, guarded)
             self._owner, self._before, self._ours = owner, target, guarded
 

@@ -119,6 +119,9 @@ async def enter_async(gate: Gate) -> Any:
 
 async def fail(gate: Gate, entry: Any, error: BaseException) -> None:
     """Tell the gate of an async call's exception and await what that sets off."""
+    if isinstance(error, GeneratorExit):
+        gate.failed(entry, error)  # a coroutine that is being closed may await nothing
+        return
     later: Later = []
     gate.failed(entry, error, later)
     for notice in later:

@@ -6,6 +6,7 @@ asyncio; it is imported when the first such object is guarded.
 
 from __future__ import annotations
 
+import copy
 import sys
 import types
 import weakref
@@ -41,6 +42,12 @@ class GuardedObject(wrapt.ObjectProxy[Any]):
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return _name_of(self) or (_again, (self._self_owner, self.__wrapped__))
+
+    def __copy__(self) -> Any:
+        return _again(self._self_owner, copy.copy(self.__wrapped__))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return _again(self._self_owner, copy.deepcopy(self.__wrapped__, memo))
 
 
 class GuardedDescriptor(GuardedObject):
@@ -137,7 +144,12 @@ class GuardedAwaitable(wrapt.ObjectProxy[Any]):
 
     def close(self) -> None:
         """End it; never begun, it gives its slot back."""
-        self._self_run().close()
+        if self._self_running is not None:
+            self._self_running.close()
+        elif not self._self_carried.taken:
+            self._self_gate.drop(self._self_carried.take())
+        if hasattr(type(self.__wrapped__), "close"):
+            self.__wrapped__.close()
 
     def _self_run(self) -> Any:
         if self._self_running is None:

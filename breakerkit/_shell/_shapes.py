@@ -81,7 +81,7 @@ def runs_later(kind: type) -> bool:
     """Tell whether a returned value of this type stands for work that is yet to run."""
     try:
         return _known(kind)
-    except TypeError:  # a metaclass may make classes unhashable
+    except Exception:  # a metaclass may make classes unhashable, or hash them in its own way
         return _look(kind)
 
 
@@ -89,9 +89,16 @@ def _look(kind: Any) -> bool:
     return (
         kind is types.GeneratorType
         or kind is types.AsyncGeneratorType
-        or hasattr(kind, "__await__")
-        or hasattr(kind, "add_done_callback")
+        or _defines(kind, "__await__")
+        or _defines(kind, "add_done_callback")
     )
 
 
+def _defines(kind: Any, name: str) -> bool:
+    """Look for a method of instances, past whatever a metaclass answers by itself."""
+    return any(name in _NAMES_OF(base) for base in _BASES_OF(kind))
+
+
+_BASES_OF = type.__dict__["__mro__"].__get__
+_NAMES_OF = type.__dict__["__dict__"].__get__
 _known = functools.lru_cache(maxsize=512)(_look)

@@ -21,15 +21,20 @@ def reset(machine: Machine, now: float) -> None:
     machine.replace(Closed(machine.config, now))
 
 
-def renew(machine: Machine) -> None:
-    """Start a new generation with the same state and evidence; results in flight are dropped."""
+def renew(machine: Machine, now: float, *, slots_free: bool = False) -> None:
+    """Start a new generation with the same state and evidence; results in flight are dropped.
+
+    Probes that run keep their slots, though their results count no more, unless
+    ``slots_free``: in a forked child they do not run.
+    """
     state = machine.state
     if isinstance(state, Closed):
         counted = state.retire()
         machine.counts.successes += counted
         machine.state = state.successor()
     elif isinstance(state, HalfOpen):
-        machine.state = state.successor()
+        machine.state = successor = state.successor(slots_free=slots_free)
+        machine.close_if_done(successor, now)
 
 
 def settle_duration(machine: Machine, state: Open, seconds: float) -> None:

@@ -30,10 +30,10 @@ def state(guard: Guard) -> State:
     present = guard.machine.state
     if not guard.handles and isinstance(present, Closed):
         return State.CLOSED
-    if guard.dropped:
-        settle_dropped(guard, now)
     with guard.lock:
-        return _look(guard, now).state
+        view = _look(guard, now)
+    guard.catch_up()
+    return view.state
 
 
 def snapshot(guard: Guard) -> Snapshot:
@@ -43,7 +43,9 @@ def snapshot(guard: Guard) -> Snapshot:
         settle_dropped(guard, now)
     with guard.lock:
         mode = _mode(guard, now)
-        return views.snapshot(guard.name, guard.machine, _look(guard, now), mode)
+        seen = views.snapshot(guard.name, guard.machine, _look(guard, now), mode)
+    guard.catch_up()
+    return seen
 
 
 def settle_dropped(guard: Guard, now: float) -> None:
@@ -92,6 +94,8 @@ def _look(guard: Guard, now: float) -> View:
 
 def reset(guard: Guard) -> None:
     """Close it, clear all evidence, drop what is in flight; switches stay in force."""
+    if guard.postpone(lambda: reset(guard)):
+        return
     now = guard.clock.now()
     with guard.lock:
         guard.mode_now(now)
@@ -113,6 +117,8 @@ def reconfigure(guard: Guard, config: BreakerConfig) -> None:
         TypeError: a coroutine callback came, and sync functions are guarded.
     """
     _check_callbacks(guard, config.on_open)
+    if guard.postpone(lambda: reconfigure(guard, config)):
+        return
     now = guard.clock.now()
     with guard.lock:
         guard.machine.lapse(now)
@@ -151,10 +157,13 @@ def _set(
     change: Callable[[tuple[ModeHandle, ...]], tuple[ModeHandle, ...]],
     now: float,
 ) -> None:
+    if guard.postpone(lambda: _set(guard, change, now)):
+        return
     with guard.lock:
         guard.mode_now(now)
+        guard.machine.lapse(now)
+        moves, mode = guard.changed()  # what came before the switch is reported before it
         guard.set_handles(change(guard.handles), now)
-        moves, mode = guard.changed()
     guard.tell(moves, mode)
 
 
@@ -203,11 +212,10 @@ class Standing(enum.Enum):
     HELD = "an opening"
 
 
-def standing(guard: Guard) -> Standing:
+def standing(guard: Guard, now: float) -> Standing:
     """Return what forgetting this breaker would lose."""
-    period, switched = guard.machine.state, held(guard)
-    now = guard.clock.now()
     with guard.lock:
+        period, switched = guard.machine.state, switches.in_force(guard.handles, now)
         if switched or _look(guard, now).state is not State.CLOSED:
             return Standing.HELD
         if not isinstance(period, Closed):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from typing import TYPE_CHECKING
 
@@ -20,12 +21,18 @@ from breakerkit.clock import utc_now
 from breakerkit.events import Mode, OpenReason, State
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from breakerkit._callbacks import Later, OpenCallback
     from breakerkit.circuit._moves import Entry, Move
     from breakerkit.circuit._states import Open
     from breakerkit.circuit._switches import ModeHandle
     from breakerkit.circuit.config import BreakerConfig
     from breakerkit.clock import Clock
+
+
+#: Of any breaker: hardly ever is there one, so a list for each would be a waste.
+_postponed: list[Callable[[], object]] = []
 
 
 class Core:
@@ -68,6 +75,19 @@ class Core:
         """
         return self.lock._is_owned()  # type: ignore[attr-defined, no-any-return]  # threading.Condition asks the same
 
+    def postpone(self, change: Callable[[], object]) -> bool:
+        """Keep a change for later, and say so, if this very thread is in the middle of one."""
+        if not self.between():
+            return False
+        _postponed.append(change)
+        return True
+
+    def catch_up(self) -> None:
+        """Make the changes that signal handlers wanted in the middle of another one."""
+        while _postponed:
+            with contextlib.suppress(IndexError):  # another thread was quicker
+                _postponed.pop(0)()
+
     @property
     def config(self) -> BreakerConfig:
         """The settings in force."""
@@ -93,11 +113,14 @@ class Core:
 
     def _place_fast(self) -> None:
         state = self.machine.state
-        if self.plain and type(state) is Closed:
+        if type(state) is not Closed:
+            self.fast = None
+        elif self.plain:
             self.machine.watch(state)
             self.fast = state if self.quick else None
         else:
             self.fast = None
+            state.ask()  # calls that were let in without the lock are still to come
 
     def tell(self, moves: list[Move], mode: Mode, later: Later | None = None) -> None:
         """Tell callbacks and listeners, with the lock free."""
@@ -109,6 +132,8 @@ class Core:
                 self.name, self.config, move, callbacks, self._settle_duration, later
             )
         self.hub.drain()
+        if _postponed:
+            self.catch_up()
 
     def _settle_duration(self, opened: Open, seconds: float) -> None:
         with self.lock:
@@ -137,7 +162,7 @@ class Core:
         held = switches.in_force(handles, now)
         self.handles, self.mode = handles, held.mode if held else Mode.AUTO
         if self.mode is not old_mode and self.mode in {Mode.FORCED_OPEN, Mode.DISABLED}:
-            changes.renew(self.machine)
+            changes.renew(self.machine, now)
         after = self.reads()
         if before is not after:
             reason = OpenReason.FORCED if after is State.OPEN else None
@@ -155,9 +180,10 @@ class Core:
 
     def rename(self, name: str) -> None:
         """Take a name, once it is known."""
-        self.name = name
-        self.reports = Reports(self.hub, name)
-        self.retune()
+        with self.lock:
+            self.name = name
+            self.reports = Reports(self.hub, name)
+            self.retune()
 
     def after_fork(self) -> None:
         """Start a generation with fresh locks and free slots: the parent's calls end in the parent."""
@@ -165,7 +191,7 @@ class Core:
         self.hub.forget()
         self.dropped.clear()
         self.machine.moves = []
-        changes.renew(self.machine)
+        changes.renew(self.machine, self.clock.now(), slots_free=True)
         self.retune()
 
     def reads(self) -> State:

@@ -98,7 +98,7 @@ class Machine:
         if len(state.active) >= self.config.probe_limit:
             return self._refused_probe(state, now)
         lease = Lease(state, now)
-        state.active[lease] = None
+        state.active[lease] = True
         return lease
 
     def _refused_probe(self, state: HalfOpen, now: float) -> Refusal:
@@ -124,13 +124,13 @@ class Machine:
     def release(self, lease: Lease, now: float) -> None:
         """Free the slot of a lease, judged as of ``now``."""
         self.lapse(now)
-        period = lease.period
-        if period is not self.state:
-            self._sweep(now)
-            return
+        period = self.state
         if isinstance(period, HalfOpen):
-            period.active.pop(lease, None)
-            self._close_if_done(period, now)
+            # It may hold a slot although its result, of an earlier generation, is void.
+            if period.active.pop(lease, False) or lease.period is period:
+                self.close_if_done(period, now)
+        elif period is not lease.period:
+            self._sweep(now)
         elif isinstance(period, Closed) and period.slow is not None:
             found = period.slow.sweep(now)
             if period.slow.finish(lease, now, completed=False) or found:
@@ -263,13 +263,16 @@ class Machine:
             return
         timeout = state.timeout(self.config)
         for lease in list(state.active):
+            if lease.started - now > timeout:
+                lease.started = now  # the clock stepped back; not for a day
             moment = lease.started + timeout
             if moment > now:
                 break
             del state.active[lease]
-            self._close_if_done(state, moment)
+            self.close_if_done(state, moment)
 
-    def _close_if_done(self, state: HalfOpen, now: float) -> None:
+    def close_if_done(self, state: HalfOpen, now: float) -> None:
+        """Close it if enough probes have succeeded and none holds a slot."""
         if state.successes >= self.config.probe_success_threshold and not state.active:
             self._enter(state, Closed(self.config, now))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from breakerkit.circuit._counting import drawn
@@ -22,15 +23,17 @@ class SlowCalls:
     the guard's lock.
     """
 
-    __slots__ = ("judge_at", "limit", "running", "seen", "tickets", "window")
+    __slots__ = ("judge_at", "limit", "own", "running", "seen", "tickets", "window")
 
     def __init__(self, limit: float, window: Window, first: int = 1) -> None:
         self.limit = limit
         self.window = window
         self.tickets = itertools.count(first)
-        self.running: dict[Lease, bool] = {}  # oldest first
+        # Oldest first; a plain dict would look for its first entry past all that are gone.
+        self.running: OrderedDict[Lease, bool] = OrderedDict()
         self.judge_at: float = 0  # the first ticket at which a fast call may change a verdict
         self.seen = first - 1  # the last ticket drawn when the rule last looked
+        self.own: list[int] = []  # tickets drawn under the lock since then
 
     def start(self, lease: Lease) -> None:
         """Keep an eye on a call from its admission on."""
@@ -74,7 +77,7 @@ class SlowCalls:
         elif completed:
             if self.window.timed:
                 self.window.roll(drawn(self.tickets), now)
-            next(self.tickets)
+            self._draw()
         return lease.slow
 
     def forget(self, lease: Lease, now: float) -> None:
@@ -90,7 +93,14 @@ class SlowCalls:
         """Count as of the call that makes ``minimum``, if others have passed it, and as of now."""
         last = drawn(self.tickets)
         at, self.seen = min(last, self.window.reaches(minimum, self.seen)), last
+        if at in self.own:
+            at = self.own[-1]  # what joins under one hold of the lock is judged together
+        self.own = []
         return self.window.tally(int(at), now), self.window.tally(last, now)
+
+    def saw(self) -> None:
+        """Remember that the rule has looked at all there is, and found nothing."""
+        self.seen, self.own = drawn(self.tickets), []
 
     def watch(self, minimum: int) -> None:
         """Say from which ticket on a fast call may change a verdict."""
@@ -107,4 +117,9 @@ class SlowCalls:
 
     def _mark(self, lease: Lease, now: float) -> None:
         lease.slow = True
-        self.window.mark(next(self.tickets), now)
+        self.window.mark(self._draw(), now)
+
+    def _draw(self) -> int:
+        ticket = next(self.tickets)
+        self.own.append(ticket)
+        return ticket

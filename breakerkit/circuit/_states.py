@@ -148,7 +148,7 @@ class Closed:
         """Remember that the rules have looked at all there is, and found nothing."""
         self.seen = self.last()
         if self.slow is not None:
-            self.slow.seen = drawn(self.slow.tickets)
+            self.slow.saw()
 
     def roll(self, now: float) -> None:
         """Let go of what has left the windows, once the rules have looked."""
@@ -201,13 +201,15 @@ class HalfOpen:
 
     def __init__(self, after: Open) -> None:
         self.after = after
-        self.active: dict[Lease, None] = {}  # oldest first
+        self.active: dict[Lease, bool] = {}  # oldest first
         self.successes = 0
 
-    def successor(self) -> HalfOpen:
-        """Return a fresh generation with the same successes, its slots free."""
+    def successor(self, *, slots_free: bool) -> HalfOpen:
+        """Return a fresh generation with the same successes."""
         new = HalfOpen(self.after)
         new.successes = self.successes
+        if not slots_free:
+            new.active.update(self.active)
         return new
 
     def timeout(self, config: BreakerConfig) -> float:

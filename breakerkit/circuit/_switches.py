@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 __all__ = ["ModeHandle"]
 
+#: Seconds a switch may be held at most, a hundred years: beyond that dates end.
+LONGEST = 100 * 365.25 * 86_400
+
 #: Which switch wins when several are held.
 ORDER = (Mode.FORCED_OPEN, Mode.DISABLED, Mode.OBSERVE)
 
@@ -85,7 +88,9 @@ def seconds_until(until: Any) -> float | None:
     if isinstance(until, datetime) and until.tzinfo is not None:
         lasts = until - datetime.now(UTC)
     if isinstance(lasts, timedelta) and lasts > timedelta(0):
-        return lasts.total_seconds()
+        seconds = lasts.total_seconds()
+        if seconds <= LONGEST:
+            return seconds
     raise ConfigError(f"until={fields.show(until)}: {allowed}")
 
 

@@ -109,7 +109,7 @@ def _look_half_open(machine: Machine, state: HalfOpen, now: float) -> View:
         return View(State.CLOSED, None, 0, 0, Evidence(), None)
     wait = None
     if len(holding) >= config.probe_limit:
-        wait = max(holding[0].started + timeout - now, 0.0)
+        wait = min(max(holding[0].started + timeout - now, 0.0), timeout)
     opened = state.after
     return View(State.HALF_OPEN, opened, len(holding), state.successes, opened.evidence, wait)
 

@@ -94,10 +94,12 @@ class Guard(Core):
 
         What it does is counted and is no evidence; a probe it cannot be.
         """
-        state = self.machine.state
-        if self.mode is Mode.FORCED_OPEN:
+        state, held = self.machine.state, switches.in_force(self.handles, now)
+        if held is not None and held.mode is Mode.FORCED_OPEN:
             return self._refuse_forced(now)
-        if self.mode is not Mode.AUTO or isinstance(state, Closed):
+        if held is not None and held.mode is Mode.DISABLED:
+            return Lease.unrecorded(now)
+        if held is not None or isinstance(state, Closed):
             return Lease(None, now)
         if isinstance(state, Open):
             return self._refuse(refused(state, now), now, Mode.AUTO)
@@ -141,12 +143,21 @@ class Guard(Core):
     ) -> None:
         """Take in a returned value that needs more than its ticket."""
         if now is None:
-            now = self.clock.now()
+            try:
+                now = self.clock.now()
+            except BaseException:
+                self._lose(entry)
+                raise
         if isinstance(entry, Closed):
             if ticket >= entry.judge_at or now >= entry.edge:
                 self._attend(entry, ticket, now, later)
         elif not self._passed(entry, now, later) and entry.held:
-            self._end(entry, self.classifier.value(value), None, now, later)
+            try:
+                outcome = self.classifier.value(value)
+            except BaseException:
+                self._lose(entry)
+                raise
+            self._end(entry, outcome, None, now, later)
 
     def _attend(
         self,
@@ -191,8 +202,19 @@ class Guard(Core):
     def failed(self, entry: Entry, error: BaseException, later: Later | None = None) -> None:
         """Take in an exception, whatever it means."""
         if isinstance(entry, Closed) or entry.held:
-            outcome = self.classifier.error(error)
-            self._end(entry, outcome, error, self.clock.now(), later)
+            try:
+                outcome, now = self.classifier.error(error), self.clock.now()
+            except BaseException:
+                self._lose(entry)
+                raise
+            self._end(entry, outcome, error, now, later)
+
+    def _lose(self, entry: Entry) -> None:
+        """A filter was interrupted, or the clock is broken: no evidence, and the next call frees the slot."""
+        if isinstance(entry, Lease):
+            self.dropped.append(entry)
+        else:
+            next(self.machine.counts.forgotten)
 
     def ignored(self, entry: Entry) -> None:
         """Take in that the call was not run after all, or that nobody will know how it ended."""
@@ -215,9 +237,10 @@ class Guard(Core):
         An entry of the lock-free path holds no slot, and nobody may come by to settle it.
         """
         if isinstance(entry, Lease):
-            if isinstance(entry.period, Closed) and entry.period.slow is not None:
+            slow = entry.period.slow if isinstance(entry.period, Closed) else None
+            if slow is not None:
                 # As of now: it may be long until the next call settles the rest.
-                entry.period.slow.forget(entry, self.clock.now())
+                slow.forget(entry, self.clock.now())
             self.dropped.append(entry)
         elif not decided:
             next(self.machine.counts.forgotten)

@@ -54,6 +54,11 @@ class ManualClock:
             raise ValueError(f"start={show(start)}: must be a finite number of seconds")
         self._now = float(start)
         self._lock = threading.Lock()
+        fork.remember(self)
+
+    def after_fork(self) -> None:
+        """Take a fresh lock in a forked child."""
+        self._lock = threading.Lock()
 
     def now(self) -> float:
         """Return the present reading in seconds."""

@@ -140,9 +140,10 @@ class Model:
         self._sweep(judge=True)
         if call in self.running:
             self.running.remove(call)
-        if call in self.probes:
+        had_slot = call in self.probes
+        if had_slot:
             self.probes.remove(call)
-        if call.generation == self.generation:
+        if had_slot or call.generation == self.generation:
             self._close_if_done(self.now)
 
     def decide(self, call: Call, outcome: str, error: Any = None) -> None:
@@ -314,8 +315,7 @@ class Model:
         self.holds.append(held)
         if self.mode is not before and self.mode in {Mode.FORCED_OPEN, Mode.DISABLED}:
             self.generation += 1
-            self.running, self.probes = [], []
-            self._close_if_done(self.now)
+            self.running = []  # probes keep their slots
         return held
 
     def release(self, held: tuple[Mode, Fraction | None]) -> None:

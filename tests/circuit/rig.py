@@ -19,6 +19,7 @@ class Rig:
         self.breaker = breaker("rig", clock=self.clock, registry=Registry(), **settings)
         self.contexts: list[OpenContext] = []
         self.breaker.on_open(self.contexts.append)
+        self.hanging: list[Any] = []
 
     def ok(self, times: int = 1) -> None:
         """Make calls that succeed."""
@@ -51,6 +52,10 @@ class Rig:
     def start(self) -> Any:
         """Let a call in that runs on, and return it."""
         return self.breaker.guard().__enter__()
+
+    def hang(self, times: int = 1) -> None:
+        """Let calls in of which nobody will hear again, and which nobody collects."""
+        self.hanging += [self.start() for _ in range(times)]
 
     def end(self, call: Any, error: BaseException | None = None) -> None:
         """Let a running call end."""

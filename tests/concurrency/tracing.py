@@ -1,7 +1,7 @@
 """Interrupt a thread between two opcodes of breakerkit, at exactly the one that is asked for.
 
     with instrumented():
-        with interrupted(after=17, by=interrupt) as count:
+        with interrupted(after=17, by=interrupt):
             ...                     # interrupt() runs before the 17th opcode
 
 CPython 3.11 has only ``sys.settrace`` for this. From 3.12 on that loses opcodes
@@ -11,6 +11,7 @@ of threads that begin later, hence ``sys.monitoring`` there.
 from __future__ import annotations
 
 import contextlib
+import dis
 import functools
 import sys
 import types
@@ -21,10 +22,8 @@ from typing import Any
 
 import breakerkit
 
-#: Called in the thread itself; returns after how many more opcodes it wants to be called again.
+#: Called in the thread itself; returns after how many more opcodes it wants to be called again, if ever.
 Interrupt = Callable[[], int | None]
-#: More opcodes than any thread here runs.
-NEVER = sys.maxsize
 
 _PACKAGE = str(Path(breakerkit.__file__).parent)
 #: Where nothing is shared between threads: an interrupt there is one before or after it.
@@ -38,14 +37,20 @@ _LEFT_OUT = tuple(
 #: One of the six tool ids; debuggers, coverage, profilers and optimizers have theirs.
 _TOOL = 4
 _MONITORING = sys.version_info >= (3, 12)
+#: Opcodes that touch nothing another thread can see: an interrupt before one of them
+#: shows what one before the next other opcode shows.
+_PRIVATE = (
+    "BINARY_OP", "BUILD_", "CACHE", "COMPARE_OP", "COPY", "IS_OP", "JUMP", "KW_NAMES", "LOAD_CLOSURE",
+    "LOAD_CONST", "LOAD_DEREF", "LOAD_FAST", "LOAD_GLOBAL", "MAKE_", "NOP", "POP_", "PRECALL",
+    "PUSH_", "RERAISE", "RESUME", "RETURN_", "STORE_FAST", "SWAP", "UNARY_", "UNPACK_",
+)  # fmt: skip
 
 
 class Count:
-    """How many opcodes of this thread have been told, and how many are left to the interrupt."""
+    """How many more opcodes of a thread there are to the interrupt."""
 
-    def __init__(self, after: int, by: Interrupt) -> None:
-        self.told = 0
-        self.left = after
+    def __init__(self, left: int, by: Interrupt) -> None:
+        self.left = left
         self.by = by
 
 
@@ -53,35 +58,40 @@ class Count:
 _counts: dict[int, Count] = {}
 
 
-def tick(*_: object) -> None:
+def tick() -> None:
     """Tell an opcode of this thread; a guarded function may also say so itself."""
     count = _counts.get(get_ident())
     if count is None:
         return
-    count.told += 1
     count.left -= 1
-    if count.left == 0:
-        # What the interrupt does may be breakerkit code, which is not counted in turn.
-        del _counts[get_ident()]
-        try:
-            count.left = count.by() or NEVER
-        finally:
-            _counts[get_ident()] = count
+    if count.left:
+        return
+    # What the interrupt does may be breakerkit code, which is not counted in turn.
+    del _counts[get_ident()]
+    left = count.by()
+    if left is not None:
+        count.left = left
+        _counts[get_ident()] = count
+    elif not _MONITORING:
+        sys.settrace(None)
 
 
 @contextlib.contextmanager
-def interrupted(after: int, by: Interrupt) -> Iterator[Count]:
-    """Interrupt this thread before its ``after``-th opcode from here."""
-    count = _counts[get_ident()] = Count(after, by)
+def interrupted(after: int | None, by: Interrupt) -> Iterator[None]:
+    """Interrupt this thread before its ``after``-th opcode from here; ``None`` is never."""
+    if after is None:
+        yield
+        return
+    _counts[get_ident()] = Count(after, by)
     before = sys.gettrace()
     if not _MONITORING:
         sys.settrace(_enter)
     try:
-        yield count
+        yield
     finally:
         if not _MONITORING:
             sys.settrace(before)
-        del _counts[get_ident()]
+        _counts.pop(get_ident(), None)
 
 
 @contextlib.contextmanager
@@ -92,13 +102,22 @@ def instrumented() -> Iterator[None]:
         return
     monitoring = sys.monitoring
     instruction = monitoring.events.INSTRUCTION
+    shared = _shared()
+
+    def told(code: types.CodeType, offset: int) -> object:
+        if offset not in shared[id(code)]:
+            return monitoring.DISABLE
+        tick()
+        return None
+
     monitoring.use_tool_id(_TOOL, "breakerkit tests")
-    monitoring.register_callback(_TOOL, instruction, tick)
+    monitoring.register_callback(_TOOL, instruction, told)
     for code in _codes():
         monitoring.set_local_events(_TOOL, code, instruction)
     try:
         yield
     finally:
+        monitoring.restart_events()
         for code in _codes():
             monitoring.set_local_events(_TOOL, code, monitoring.events.NO_EVENTS)
         monitoring.register_callback(_TOOL, instruction, None)
@@ -113,13 +132,27 @@ def _enter(frame: Any, event: str, arg: Any) -> Any:
 
 
 def _opcode(frame: Any, event: str, arg: Any) -> Any:
-    if event == "opcode":
+    if event == "opcode" and frame.f_lasti in _shared()[id(frame.f_code)]:
         tick()
     return _opcode
 
 
 def _inside(filename: str) -> bool:
     return filename.startswith(_PACKAGE) and not filename.startswith(_LEFT_OUT)
+
+
+@functools.cache
+def _shared() -> dict[int, frozenset[int]]:
+    """Return by code object where in it stands an opcode that another thread may notice.
+
+    By its id, for the hash of a code object takes as long as its code.
+    """
+    return {
+        id(code): frozenset(
+            one.offset for one in dis.get_instructions(code) if not one.opname.startswith(_PRIVATE)
+        )
+        for code in _codes()
+    }
 
 
 @functools.cache

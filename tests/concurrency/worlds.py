@@ -1,22 +1,21 @@
-"""Small worlds to interleave: one breaker, and threads of which each makes a few atomic steps.
+"""Small worlds to interleave: one breaker, and threads of which each takes a few atomic steps.
 
-What may come out is what comes out of any order of the steps, taken one after
-another; `orders` finds that by trying them all.
+What may come out of an interleaving is what comes out of some order of whole
+steps, taken one after another; `allowed` finds that by trying every order.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from breakerkit import CircuitOpenError, ProbeLimitError, Registry, breaker
+from breakerkit import CircuitOpenError, Registry, breaker
 from breakerkit.testing import ManualClock
-from tests.concurrency.scheduling import Interleaving, Plan, TurnLock
+from tests.concurrency.scheduling import Interleaving, Plan, Preempt, TurnLock
 from tests.concurrency.tracing import tick
-
-#: What a thread does: each part up to a ``yield`` is one step that nothing may come between.
-Steps = Callable[["World"], Iterator[Any]]
 
 
 class Down(Exception):
@@ -35,10 +34,11 @@ class World:
             clock=self.clock,
             registry=Registry(),
             on_open=lambda context: self.opened.append(str(context.reason)),
+            open_duration=10,
             **settings,
         )
         self.lock = self.breaker._guard.lock = lock
-        self.keep: list[Any] = []
+        self.blocks: list[Any] = []
 
     def begin(self) -> None:
         """The dependency has been reached."""
@@ -53,12 +53,12 @@ class World:
     def fail(self, times: int = 1) -> None:
         """Make calls that fail."""
         for _ in range(times):
-            list(call(Down())(self))
+            list(FAILING.steps(self))
 
     def succeed(self, times: int = 1) -> None:
         """Make calls that succeed."""
         for _ in range(times):
-            list(call()(self))
+            list(PASSING.steps(self))
 
     def seen(self) -> tuple[Any, ...]:
         """Return everything that can be seen, but for the time of day."""
@@ -66,12 +66,31 @@ class World:
         return (
             str(s.state), str(s.mode), s.consecutive_failures, s.window_calls, s.window_failures,
             s.slow_window_calls, s.slow_calls, s.probes_active, s.probe_successes, str(s.reason),
-            s.retry_after, s.successes, s.failures, s.ignored, s.rejected, s.openings,
-            self.runs,
+            s.retry_after, s.successes, s.failures, s.ignored, s.rejected, s.openings, self.runs,
         )  # fmt: skip
 
 
-def call(error: BaseException | None = None) -> Steps:
+@dataclass(frozen=True)
+class Body:
+    """What one thread does: parts up to a ``yield`` are steps that nothing may come between.
+
+    Attributes:
+        steps: takes the steps; the last one yields what the thread's caller sees.
+        length: how many they are at most.
+    """
+
+    steps: Callable[[World], Iterator[Any]]
+    length: int = 1
+
+    def run(self, world: World) -> Any:
+        """Take all steps, handing over between them if that is planned."""
+        result = None
+        for result in self.steps(world):
+            tick()
+        return result
+
+
+def call(error: BaseException | None = None) -> Body:
     """Return a guarded call: it is let in, reaches the dependency, and its end is judged."""
 
     def steps(world: World) -> Iterator[Any]:
@@ -87,11 +106,11 @@ def call(error: BaseException | None = None) -> Steps:
         block.__exit__(type(error) if error else None, error, None)
         yield type(error).__name__ if error else "value"
 
-    return steps
+    return Body(steps, 2)
 
 
-def call_of_function(error: BaseException | None = None) -> Steps:
-    """Return the same through a decorated function, whose steps cannot be told apart from outside."""
+def function_call(error: BaseException | None = None) -> Body:
+    """Return the same call through a decorated function."""
 
     def steps(world: World) -> Iterator[Any]:
         @world.breaker
@@ -105,67 +124,67 @@ def call_of_function(error: BaseException | None = None) -> Steps:
 
         try:
             yield work()
-        except (CircuitOpenError, Down, KeyboardInterrupt) as raised:
+        except (CircuitOpenError, Down) as raised:
             yield type(raised).__name__
 
-    return steps
+    return Body(steps)
 
 
-def once(act: Callable[[World], Any]) -> Steps:
-    """Return one step that does this and whose result, if it is plain, is compared."""
+def act(do: Callable[[World], Any]) -> Body:
+    """Return one step; what it returns is compared if it is plain."""
 
     def steps(world: World) -> Iterator[Any]:
-        result = act(world)
-        world.keep.append(result)
+        result = do(world)
         yield result if isinstance(result, str | tuple) else None
 
-    return steps
+    return Body(steps)
 
 
-def orders(lengths: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """Return every order of so many steps per thread."""
-    flat = [who for who, length in enumerate(lengths) for _ in range(length)]
-    yield from set(itertools.permutations(flat))
+PASSING, FAILING = call(), call(Down())
+
+Make = Callable[[TurnLock], World]
 
 
-def in_order(make: Callable[[TurnLock], World], threads: Sequence[Steps], order: Sequence[int]) -> Any:
-    """Take steps in this order; a thread with no step left is passed over. Return what is seen."""
+def orders(bodies: Sequence[Body]) -> Iterator[tuple[int, ...]]:
+    """Return every order of the steps of these threads."""
+    whose = [who for who, body in enumerate(bodies) for _ in range(body.length)]
+    yield from set(itertools.permutations(whose))
+
+
+def in_order(make: Make, bodies: Sequence[Body], order: Sequence[int]) -> tuple[Any, ...]:
+    """Take the steps in this order and return what is seen."""
     world = make(TurnLock())
-    running = [thread(world) for thread in threads]
-    results: list[Any] = [None] * len(threads)
+    running = [body.steps(world) for body in bodies]
+    results: list[Any] = [None] * len(bodies)
     for who in order:
         for result in itertools.islice(running[who], 1):
             results[who] = result
     return tuple(results), world.seen(), tuple(world.opened)
 
 
-def allowed(make: Callable[[TurnLock], World], threads: Sequence[Steps]) -> set[Any]:
-    """Return all that may be seen after these threads."""
-    lengths = [3 if thread.__qualname__.startswith("call") else 1 for thread in threads]
-    return {in_order(make, threads, order) for order in orders(lengths)}
+def allowed(make: Make, bodies: Sequence[Body]) -> set[Any]:
+    """Return all that may be seen after these threads have run."""
+    return {in_order(make, bodies, order) for order in orders(bodies)}
 
 
 def interleaved(
-    make: Callable[[TurnLock], World], threads: Sequence[Steps], plan: Plan, lock: TurnLock
-) -> tuple[Any, list[int]]:
-    """Run threads as planned; return what is seen after them, and how many opcodes each ran."""
+    make: Make, bodies: Sequence[Body], plan: Plan, lock: TurnLock
+) -> tuple[tuple[Any, ...], World]:
+    """Run threads as planned; return what is seen, and the world after them."""
     world = make(lock)
-
-    def body(thread: Steps) -> Callable[[], Any]:
-        def run() -> Any:
-            result = None
-            for result in thread(world):
-                tick()
-            return result
-
-        return run
-
-    turns = Interleaving([body(thread) for thread in threads], plan)
-    results = turns.run(lock)
-    return (tuple(results), world.seen(), tuple(world.opened)), turns.steps
+    threads = [functools.partial(body.run, world) for body in bodies]
+    results = Interleaving(threads, plan).run(lock)
+    return (tuple(results), world.seen(), tuple(world.opened)), world
 
 
-__all__ = [
-    "Down", "ProbeLimitError", "Steps", "World", "allowed", "call", "call_of_function", "in_order",
-    "interleaved", "once", "orders",
-]  # fmt: skip
+def preemptions(
+    make: Make, bodies: Sequence[Body], lock: Callable[[], TurnLock], every: int = 1
+) -> Iterator[tuple[tuple[int, int], tuple[Any, ...], World]]:
+    """Preempt each thread at each opcode in turn; return where, what is seen, and the world."""
+    for who in range(len(bodies)):
+        for step in itertools.count(1, every):
+            plan = Preempt(who, step)
+            seen, world = interleaved(make, bodies, plan, lock())
+            yield (who, step), seen, world
+            if not plan.happened:
+                break

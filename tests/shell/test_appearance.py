@@ -9,6 +9,7 @@ import inspect
 import multiprocessing
 import pickle
 import types
+import typing
 from unittest import mock
 
 import pytest
@@ -212,7 +213,7 @@ def test_an_object_without_a_place_pickles_with_its_breaker():
     assert again(5) == 32
     assert again.breaker is guarded.breaker
     nameless = breaker(functools.partial(pow, 2))
-    with pytest.raises(TypeError, match="only named breakers pickle"):
+    with pytest.raises(TypeError, match="only breakers named there pickle"):
         pickle.dumps(nameless)
 
 
@@ -258,9 +259,9 @@ def test_a_breaker_pickles_by_its_name():
 
 def test_a_breaker_of_another_registry_does_not_pickle(circuit):
     """A breaker that its name does not lead to refuses to pickle, rather than turn into another."""
-    with pytest.raises(TypeError, match="only named breakers pickle"):
+    with pytest.raises(TypeError, match="only breakers named there pickle"):
         pickle.dumps(circuit())
-    with pytest.raises(TypeError, match="only named breakers pickle"):
+    with pytest.raises(TypeError, match="only breakers named there pickle"):
         pickle.dumps(circuit("payments", registry=Registry()))
 
 
@@ -271,6 +272,32 @@ def test_a_copy_is_the_breaker_itself(circuit):
     assert copy.deepcopy({"b": b})["b"] is b
     guarded = b(function)
     assert copy.deepcopy(guarded) is guarded
+
+
+def test_a_copied_object_is_guarded_too(circuit):
+    """A copy of a guarded object is a copy of that object, behind the same breaker."""
+
+    class Box:
+        def __init__(self):
+            self.items = []
+
+        def __call__(self):
+            return self.items
+
+    b = circuit()
+    guarded = b(Box())
+    shallow, deep = copy.copy(guarded), copy.deepcopy(guarded)
+    assert shallow() is guarded()
+    assert deep() is not guarded()
+    assert shallow.breaker is deep.breaker is b
+    assert b.snapshot().successes == 4
+
+
+def test_type_hints_are_found(circuit):
+    """Annotations that are texts are looked up where the function was written."""
+    for target in (function, coroutine_function, Caller().__call__):
+        assert typing.get_type_hints(circuit()(target)) == typing.get_type_hints(target)
+    assert typing.get_type_hints(circuit()(function))["a"] is int
 
 
 def test_repr_says_name_and_state(circuit):

@@ -172,6 +172,58 @@ def test_a_coroutine_callback_is_awaited(shape, circuit):
     assert told == [(OpenReason.CONSECUTIVE_FAILURES, "extra")]
 
 
+AWAITING = [one for one in SHAPES if one.is_async and one.name != "returned-coroutine"]
+awaiting_shapes = pytest.mark.parametrize("shape", AWAITING, ids=[one.name for one in AWAITING])
+
+
+@awaiting_shapes
+def test_a_coroutine_callback_at_a_success(shape, circuit):
+    """A success that opens awaits the callback before the caller gets its value."""
+    told = []
+
+    async def callback(context):
+        await asyncio.sleep(0)
+        told.append(context.error)
+
+    b = circuit(
+        failure_threshold=None,
+        window_size=2,
+        minimum_calls=2,
+        failure_rate_threshold=50,
+        on_open=callback,
+    )
+    shape.fail(b)
+    assert shape.run(b, returning(7)) == 7
+    assert told == [None]
+
+
+@awaiting_shapes
+async def test_a_coroutine_callback_at_an_admission(shape, circuit, clock):
+    """An admission that finds a hanging call opens, awaits the callback, and is rejected itself."""
+    told = []
+
+    async def callback(context):
+        await asyncio.sleep(0)
+        told.append(context.reason)
+
+    b = circuit(
+        failure_threshold=None,
+        window_size=1,
+        slow_call_duration=5,
+        slow_call_rate_threshold=1,
+        on_open=callback,
+    )
+    hangs = asyncio.create_task(b.call(asyncio.Event().wait))
+    await asyncio.sleep(0)
+    clock.advance(5)
+    with pytest.raises(CircuitOpenError) as caught:
+        await shape.bind(b, returning())()
+    assert caught.value.reason is OpenReason.SLOW_CALL_RATE
+    assert told == [OpenReason.SLOW_CALL_RATE]
+    hangs.cancel()
+    await asyncio.gather(hangs, return_exceptions=True)
+
+
 @async_shapes
 def test_a_coroutine_callback_may_raise(shape, circuit, caplog):
     """What a coroutine callback raises is logged, and the caller's outcome stands."""

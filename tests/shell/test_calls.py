@@ -45,6 +45,24 @@ def test_what_is_not_callable_is_refused_before_admission(way, thing, circuit):
     assert b.snapshot().calls == 0
 
 
+@pytest.mark.parametrize("args", ["abc", 42, None, {1, 2}, iter([])])
+def test_arguments_of_apply_are_a_sequence(args, circuit):
+    """Positional arguments come as a list or tuple; a text is not taken apart."""
+    b = circuit()
+    with pytest.raises(TypeError, match="args=.*must be a list or tuple of arguments"):
+        b.apply(returning(), args)
+    assert b.snapshot().calls == 0
+
+
+@pytest.mark.parametrize("kwargs", [42, "abc", [("a", 1)]])
+def test_keyword_arguments_of_apply_are_a_mapping(kwargs, circuit):
+    """Keyword arguments come as a mapping."""
+    b = circuit()
+    with pytest.raises(TypeError, match="kwargs=.*must be a dict of arguments, or None"):
+        b.apply(returning(), (), kwargs)
+    assert b.snapshot().calls == 0
+
+
 async def test_a_coroutine_is_no_operation(circuit):
     """A coroutine object has begun to exist already: it is refused, not awaited."""
 

@@ -281,6 +281,30 @@ def test_a_future_of_a_thread_pool(circuit):
     assert [type(one) for one in heard][-1] is CallIgnored
 
 
+async def test_a_future_on_the_lock_free_path(circuit):
+    """On a closed breaker without further rules a future that ends well is one success."""
+    b = circuit()
+    future = asyncio.get_running_loop().create_future()
+    asyncio.get_running_loop().call_soon(future.set_result, 7)
+    assert await b(lambda: future)() == 7
+    assert b.snapshot().successes == 1
+
+
+def test_a_future_that_breaks_while_it_is_asked(half_open, caplog):
+    """What claims to be done and then cannot say how reaches the caller, and is told in the log."""
+
+    class Odd(concurrent.futures.Future):
+        def done(self):
+            return True
+
+        def cancelled(self):
+            raise LookupError
+
+    odd = Odd()
+    assert half_open(lambda: odd)() is odd
+    assert "future" in caplog.text
+
+
 def test_something_with_a_done_callback_of_other_manners(half_open, caplog):
     """What only looks like a future reaches the caller; that it does not act like one is logged."""
 
@@ -371,6 +395,27 @@ def test_a_request_that_is_closed_before_it_ran(half_open):
     gc.collect()
     assert half_open.snapshot().probes_active == 0
     assert half_open.snapshot().ignored == 1
+
+
+def test_a_request_that_is_closed_in_the_middle(half_open):
+    """Closed after it began, it ends as neutral, and what it stands for is closed too."""
+    closed = []
+
+    class Closable(Request):
+        def close(self):
+            closed.append(True)
+
+    guarded = half_open(lambda: Closable())()
+    guarded.send(None)
+    guarded.close()
+    guarded.close()
+    assert closed == [True, True]
+    seen = half_open.snapshot()
+    assert (seen.probes_active, seen.ignored) == (0, 1)
+    never_begun = half_open(lambda: Closable())()
+    never_begun.close()
+    never_begun.close()
+    assert half_open.snapshot().ignored == 2
 
 
 async def test_what_cannot_be_entered_says_so(half_open):

@@ -201,7 +201,7 @@ def test_an_error_that_proves_an_answer_is_a_success(shape, circuit, clock):
     assert b.state is State.CLOSED
 
 
-ENDS_AT_ONCE = [shape for shape in SHAPES if not shape.is_async and shape.name not in {"generator"}]
+ENDS_AT_ONCE = [shape for shape in SHAPES if not shape.is_async and shape.name != "generator"]
 
 
 @pytest.mark.parametrize("shape", ENDS_AT_ONCE, ids=[shape.name for shape in ENDS_AT_ONCE])
@@ -350,6 +350,23 @@ def test_a_slow_call_is_measured_from_admission_to_end(shape, circuit, clock):
     with pytest.raises(CircuitOpenError) as caught:
         shape.run(b, returning())
     assert caught.value.reason is OpenReason.SLOW_CALL_RATE
+
+
+@every_shape
+def test_a_time_window_looks_at_the_last_seconds(shape, circuit, clock):
+    """With ``window_duration`` the rate is that of the last so many seconds, in every shape."""
+    b = circuit(
+        failure_threshold=None, window_duration=60, minimum_calls=4, failure_rate_threshold=50
+    )
+    shape.fail(b, 3)
+    clock.advance(61)
+    for _ in range(3):
+        assert shape.run(b, returning(7)) == 7
+    assert b.snapshot().window_calls == 3
+    shape.fail(b, 2)
+    assert b.state is State.CLOSED
+    shape.fail(b)
+    assert b.state is State.OPEN
 
 
 @every_shape

@@ -1,0 +1,271 @@
+"""Every preemption of one thread by another, and random ones of three, against all orders of whole steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from tests.concurrency.scheduling import AtRandom, NoLock, Preempt, TurnLock
+from tests.concurrency.tracing import instrumented
+from tests.concurrency.worlds import (
+    FAILING,
+    PASSING,
+    Body,
+    Down,
+    World,
+    act,
+    allowed,
+    call,
+    function_call,
+    interleaved,
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _told_of_opcodes() -> Iterator[None]:
+    with instrumented():
+        yield
+
+
+def _expire(world: World) -> None:
+    world.fail(2)
+    world.clock.advance(10)
+
+
+def _hold_a_probe(world: World) -> None:
+    _expire(world)
+    world.blocks.append(world.breaker.guard())
+    world.blocks[-1].__enter__()
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Where it begins, and which threads meet.
+
+    Attributes:
+        name: for the test's id.
+        bodies: what each thread does.
+        before: how the world has come there.
+        settings: fields of the breaker's config.
+        limit: how many calls may run at the same time, where that is limited.
+        every: how many opcodes lie between the preemptions that are tried.
+        twin: whether the breaker without a lock shows a fault here.
+    """
+
+    name: str
+    bodies: Sequence[Body]
+    before: Callable[[World], object] = lambda world: None
+    settings: dict[str, Any] = field(default_factory=dict)
+    limit: int = 99
+    every: int = 1
+    twin: bool = True
+
+    def make(self, lock: TurnLock) -> World:
+        """Return the world at its beginning."""
+        world = World(lock, **{"failure_threshold": 2, **self.settings})
+        self.before(world)
+        world.most_running = 0
+        return world
+
+
+_rate = {"failure_threshold": 9, "window_size": 4, "failure_rate_threshold": 50}
+_timed = {"failure_threshold": 9, "window_duration": 10, "failure_rate_threshold": 50}
+reset = act(lambda world: world.breaker.reset())
+force = act(lambda world: world.breaker.force_open())
+look = act(lambda world: world.seen())
+settle_block = act(lambda world: world.blocks.pop().__exit__(None, None, None))
+
+
+def _reconfigure(world: World) -> None:
+    world.breaker.reconfigure(failure_threshold=2, window_size=2, minimum_calls=1)
+
+
+def _drop_block(world: World) -> None:
+    world.blocks.clear()
+
+
+def _hang(world: World) -> None:
+    world.succeed()
+    world.blocks.append(world.breaker.guard())
+    world.blocks[-1].__enter__()
+    world.clock.advance(2)
+
+
+SCENES = [
+    Scene("success-failure", [PASSING, FAILING], lambda w: w.fail(), {"failure_threshold": 3}),
+    Scene("failure-failure-opens", [FAILING, FAILING]),
+    Scene("failure-failure", [FAILING, FAILING], settings={"failure_threshold": 3}),
+    Scene(
+        "success-success-at-the-minimum",
+        [PASSING, PASSING],
+        lambda w: w.fail(),
+        {**_rate, "minimum_calls": 2},
+        every=2,
+    ),
+    Scene(
+        "calm-success-success-at-the-minimum",
+        [PASSING, PASSING],
+        lambda w: (w.fail(), w.succeed(2)),
+        {**_rate, "minimum_calls": 4, "failure_rate_threshold": 25},
+        every=2,
+    ),
+    Scene(
+        "success-failure-in-the-window",
+        [PASSING, FAILING],
+        lambda w: w.succeed(3),
+        {**_rate, "minimum_calls": 4},
+        twin=False,
+    ),
+    Scene(
+        "success-success-in-the-time-window",
+        [PASSING, PASSING],
+        lambda w: (w.fail(), w.clock.advance(1)),
+        {**_timed, "minimum_calls": 2},
+        every=3,
+    ),
+    Scene(
+        "success-failure-in-the-time-window",
+        [PASSING, FAILING],
+        lambda w: (w.succeed(), w.clock.advance(1)),
+        {**_timed, "minimum_calls": 4},
+        every=3,
+    ),
+    Scene("probe-probe", [PASSING, PASSING], _expire, limit=1, every=2),
+    Scene("probe-failing-probe", [PASSING, FAILING], _expire, limit=1, every=3),
+    Scene(
+        "two-probes", [PASSING, FAILING], _expire, {"probe_limit": 2}, limit=2, every=3
+    ),
+    Scene(
+        "two-probes-close",
+        [PASSING, PASSING],
+        _expire,
+        {"probe_limit": 2, "probe_success_threshold": 2},
+        limit=2,
+        every=3,
+    ),
+    Scene("probe-ends-probe-begins", [settle_block, FAILING], _hold_a_probe, every=2),
+    Scene("reset-failure", [reset, FAILING], lambda w: w.fail()),
+    Scene("reset-success", [reset, PASSING], lambda w: w.succeed(), {**_rate, "minimum_calls": 3}),
+    Scene("reset-probe", [reset, FAILING], _expire, every=2),
+    Scene("reset-force", [reset, force], lambda w: w.fail(2), twin=False),
+    Scene("force-failure", [force, FAILING], lambda w: w.fail(), every=2),
+    Scene("force-success", [force, PASSING], lambda w: w.succeed(), every=2),
+    Scene("look-failure", [look, FAILING], lambda w: w.fail(), {**_rate, "failure_threshold": 2}),
+    Scene("look-success", [look, PASSING], lambda w: w.succeed(), _rate, twin=False),
+    Scene("look-probe", [look, PASSING], _expire, every=2, twin=False),
+    Scene(
+        "reconfigure-failure",
+        [act(_reconfigure), FAILING],
+        lambda w: w.fail(),
+        {"failure_threshold": 9, "window_size": 3, "minimum_calls": 3},
+        every=2,
+    ),
+    Scene(
+        "reconfigure-success",
+        [act(_reconfigure), PASSING],
+        lambda w: w.fail(),
+        {"failure_threshold": 9, "window_size": 3, "minimum_calls": 3},
+        every=2,
+        twin=False,
+    ),
+    Scene("dropped-probe", [act(_drop_block), PASSING], _hold_a_probe, every=2, twin=False),
+    Scene(
+        "slow-call-ends-while-swept",
+        [settle_block, PASSING],
+        _hang,
+        {"window_size": 4, "slow_call_duration": 2, "slow_call_rate_threshold": 40},
+        every=3,
+        twin=False,
+    ),
+]
+
+
+def _faults(scene: Scene, lock: Callable[[], TurnLock], every: int) -> tuple[int, list[Any]]:
+    """Preempt each thread at each opcode; return the number of runs, and what should not be seen."""
+    good = allowed(scene.make, scene.bodies)
+    runs, faults = 0, []
+    for who in range(len(scene.bodies)):
+        step, most = 1, 1
+        while step <= most:
+            seen, steps, world = interleaved(scene.make, scene.bodies, Preempt(who, step), lock())
+            if seen not in good or world.most_running > scene.limit:
+                faults.append((who, step, seen))
+            runs, step, most = runs + 1, step + every, steps[who]
+    return runs, faults
+
+
+_scenes = pytest.mark.parametrize("scene", SCENES, ids=[scene.name for scene in SCENES])
+
+
+@_scenes
+def test_any_preemption_is_some_order_of_whole_steps(scene: Scene) -> None:
+    """Wherever one thread is preempted, what is seen is what some serial order shows."""
+    runs, faults = _faults(scene, TurnLock, scene.every)
+    assert runs > 30
+    assert faults == []
+
+
+@pytest.mark.parametrize(
+    "scene", [scene for scene in SCENES if scene.twin], ids=lambda scene: scene.name
+)
+def test_the_unlocked_twin_is_caught(scene: Scene) -> None:
+    """The same check finds the faults of a breaker whose lock does nothing."""
+    for every in (7, 3, 1):
+        if _faults(scene, NoLock, every)[1]:
+            return
+    pytest.fail("nothing was found")
+
+
+@pytest.mark.parametrize("error", [None, Down()], ids=["success", "failure"])
+def test_a_decorated_function_is_no_other(error: BaseException | None) -> None:
+    """A function's own path, preempted anywhere, shows what a block's whole steps show."""
+    settings = {**_rate, "minimum_calls": 3, "failure_threshold": 3}
+    scene = Scene("", [call(error), FAILING], lambda w: w.succeed(), settings)
+    good = allowed(scene.make, scene.bodies)
+    bodies = [function_call(error), FAILING]
+    for who in (0, 1):
+        step, most = 1, 1
+        while step <= most:
+            seen, steps, _ = interleaved(scene.make, bodies, Preempt(who, step), TurnLock())
+            assert seen in good, (who, step)
+            step, most = step + 2, steps[who]
+
+
+TRIOS = [
+    Scene("failures", [FAILING, FAILING, FAILING], settings={"failure_threshold": 3}),
+    Scene("reset-between", [FAILING, reset, FAILING], lambda w: w.fail(), {"failure_threshold": 3}),
+    Scene("three-probes", [PASSING, FAILING, PASSING], _expire, {"probe_limit": 2}, limit=2),
+    Scene("probes-and-reset", [PASSING, reset, FAILING], _expire, limit=1),
+    Scene("force-and-calls", [FAILING, force, PASSING], lambda w: w.fail()),
+    Scene(
+        "successes-at-the-minimum",
+        [PASSING, PASSING, PASSING],
+        lambda w: w.fail(),
+        {**_rate, "minimum_calls": 2},
+    ),
+]
+
+
+@pytest.mark.parametrize("scene", TRIOS, ids=[scene.name for scene in TRIOS])
+def test_three_threads_at_random(scene: Scene) -> None:
+    """Three threads that hand over at random show what some serial order shows; seeds are fixed."""
+    good = allowed(scene.make, scene.bodies)
+    for seed in range(120):
+        plan = AtRandom(seed, every=(5, 20, 60)[seed % 3])
+        seen, _, world = interleaved(scene.make, scene.bodies, plan, TurnLock())
+        assert seen in good, seed
+        assert world.most_running <= scene.limit
+
+
+@pytest.mark.parametrize("scene", TRIOS[:3], ids=[scene.name for scene in TRIOS[:3]])
+def test_three_threads_without_a_lock_are_caught(scene: Scene) -> None:
+    """The same random check finds the faults of the unlocked twin."""
+    good = allowed(scene.make, scene.bodies)
+    seen = (
+        interleaved(scene.make, scene.bodies, AtRandom(seed, every=10), NoLock())[0]
+        for seed in range(300)
+    )
+    assert any(one not in good for one in seen)
