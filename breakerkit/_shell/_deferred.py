@@ -8,7 +8,7 @@ from typing import Any
 
 from breakerkit._log import fault_in
 from breakerkit._shell._gate import Carried, Gate
-from breakerkit._shell._runs import MAKERS
+from breakerkit._shell._runs import MAKERS, named_after
 from breakerkit._shell._shapes import Shape
 
 
@@ -22,10 +22,7 @@ def carry(gate: Gate, entry: Any, value: Any) -> Any:
         from breakerkit._shell import _proxies as proxies  # noqa: PLC0415  # wrapt is slow to import
 
         return proxies.GuardedAwaitable(value, gate, carried)
-    new = MAKERS[shape](lambda _args, _kwargs: gate, lambda: value, carried)()
-    # Tracebacks and "never awaited" warnings shall name the user's function.
-    new.__name__, new.__qualname__ = value.__name__, value.__qualname__
-    return new
+    return named_after(value, MAKERS[shape](lambda _args, _kwargs: gate, lambda: value, carried)())
 
 
 def _shape(value: Any) -> Shape | None:

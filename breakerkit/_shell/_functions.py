@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from breakerkit._shell._deferred import carry
 from breakerkit._shell._gate import Gate, enter, enter_async, fail, refuse, succeed
-from breakerkit._shell._runs import MAKERS
+from breakerkit._shell._runs import MAKERS, named_after
 from breakerkit._shell._shapes import Shape, runs_later
 from breakerkit.errors import CallRejectedError
 
@@ -25,6 +25,7 @@ def guard_plain(gate: Gate, function: Callable[..., Any]) -> Callable[..., Any]:
     one attribute, one comparison, the call, a type check, a ticket.
     """
     plain: type = type(None)  # the last type seen that is not deferred work
+    clock = gate.clock
 
     @functools.wraps(function)
     def guarded(*args: Any, **kwargs: Any) -> Any:
@@ -51,7 +52,7 @@ def guard_plain(gate: Gate, function: Callable[..., Any]) -> Callable[..., Any]:
             plain = type(value)
         if (ticket := next(entry.ticks)) >= entry.attention:
             now = None
-            if ticket >= entry.judge_at or (now := gate.clock.now()) >= entry.edge:
+            if ticket >= entry.judge_at or (now := clock.now()) >= entry.edge:
                 gate.succeeded(entry, ticket, value, None, now)
         return value
 
@@ -118,4 +119,5 @@ def run(gate: Gate, function: Callable[..., Any], shape: Shape, args: Any, kwarg
     """Run, or make what will run, one call."""
     if shape is Shape.PLAIN:
         return run_plain(gate, function, args, kwargs)
-    return MAKERS[shape](lambda _args, _kwargs: gate, function)(*args, **kwargs)
+    made = MAKERS[shape](lambda _args, _kwargs: gate, function)(*args, **kwargs)
+    return named_after(function, made)

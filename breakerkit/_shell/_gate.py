@@ -28,7 +28,7 @@ class Entry(Protocol):
         ...
 
     @property
-    def judge_at(self) -> float:
+    def judge_at(self) -> int:
         """The first ticket it wants to hear about whatever the time."""
         ...
 

@@ -113,6 +113,13 @@ def async_generator_function(
     return guarded
 
 
+def named_after(source: Any, made: Any) -> Any:
+    """Name a coroutine or generator after the user's: "never awaited" warnings and tasks show it."""
+    if isinstance(name := getattr(source, "__qualname__", None), str):
+        made.__name__, made.__qualname__ = name.rpartition(".")[2], name
+    return made
+
+
 MAKERS: dict[Shape, Callable[..., Function]] = {
     Shape.COROUTINE: coroutine_function,
     Shape.GENERATOR: generator_function,

@@ -239,11 +239,12 @@ class Machine:
         if period.slow is not None:
             period.slow.watch(minimum)
         calm, window = not period.streak and not period.pending, period.window
-        judge_at = math.inf if window is None else window.reaches(minimum, period.seen)
+        reaches = math.inf if window is None else window.reaches(minimum, period.seen)
+        judge_at = int(min(reaches, never(last))) if calm else 0
         timed = window is not None and window.timed
-        period.judge_at = judge_at if calm else 0
+        period.judge_at = judge_at
         period.edge = window.edge() if window is not None and timed and calm else -math.inf
-        period.attention = int(min(judge_at, never(last))) if calm and not timed else 0
+        period.attention = 0 if timed else judge_at
 
     def _sweep(self, now: float) -> None:
         """Let calls that still run past the limit turn slow, and judge that."""

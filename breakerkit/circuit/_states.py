@@ -29,7 +29,7 @@ class Lease:
     ticks: Iterator[int] = itertools.repeat(0)
     attention = 0
     edge = -math.inf
-    judge_at: float = 0
+    judge_at = 0
     held = True  # False: nothing at all is recorded
     slow = False  # in the slow tally as a slow one
     finished = False  # no longer watched for being slow
@@ -73,7 +73,7 @@ class Closed:
         self.seen = 0  # the last ticket drawn when the rules last looked
         self.attention = 0
         self.edge = -math.inf
-        self.judge_at: float = 0
+        self.judge_at = 0
 
     def retire(self) -> int:
         """End this period and return how many successes it counted itself.

@@ -124,6 +124,29 @@ async def test_each_kind_of_function_can_be_called(circuit):
     assert b.snapshot().calls == 5
 
 
+async def test_what_is_made_is_named_after_the_function(circuit):
+    """Warnings and task lists name the user's function, not one of ours."""
+
+    async def work():
+        """Work."""
+
+    async def stream():
+        yield 1
+
+    def items():
+        yield 1
+
+    b = circuit()
+    for function in (work, stream, items):
+        for made in (b.call(function), b(function)(), b(lambda function=function: function())()):
+            assert (made.__name__, made.__qualname__) == (function.__name__, function.__qualname__)
+            if function is work:
+                await made
+    made = b.call(functools.partial(work))
+    assert made.__name__ == "guarded"
+    await made
+
+
 # -- what is guarded already counts once -------------------------------------
 
 
