@@ -49,7 +49,9 @@ class SlowCalls:
 
     def passed(self, lease: Lease, now: float) -> int:
         """Take in a fast completed call and return its ticket; 0: it, or one that hangs, needs the lock."""
-        if self.window.timed or now - lease.started >= self.limit or self.hanging(now):
+        if self.window.timed or now - lease.started >= self.limit:
+            return 0
+        if len(self.running) > 1 and self.hanging(now):  # alone, it is the oldest itself
             return 0
         return next(self.tickets) if self.running.pop(lease, False) else 0
 

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from breakerkit.circuit._moves import Entry, Move
 
 
+#: Makes a rejection without its ``__init__``, which only puts these very arguments in place.
+_ready = BaseException.__new__
+
+
 class Guard(Core):
     """What stands in front of a call: `admit`, then exactly one of `succeeded` and `failed`."""
 
@@ -45,13 +49,14 @@ class Guard(Core):
             slow = state.slow
             if slow is None:
                 return lease
-            if not slow.hanging(now):
+            if not slow.running or not slow.hanging(now):
                 slow.running[lease] = True
                 return lease
         elif type(state) is Open and self.quiet and state.since <= now < state.until:
             # Rejections change nothing, so during an outage they take no lock either.
             next(self.rejections)
-            return CircuitOpenError(self.name, state.reason, state.until - now, state.opened_at)
+            wait = state.until - now
+            return _ready(CircuitOpenError, self.name, state.reason, wait, state.opened_at)
         if self.between():
             return self._admit_between(now)
         entry, moves, mode = self._admit_in_turn(now)

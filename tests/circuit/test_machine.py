@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 import threading
 from datetime import UTC, datetime, timedelta
@@ -854,8 +855,6 @@ def test_the_table_of_moves() -> None:
 
 def test_looking_at_a_counter_draws_nothing() -> None:
     """The last number drawn can be told without drawing one."""
-    import itertools  # noqa: PLC0415  # only here
-
     counter = itertools.count(1)
     assert drawn(counter) == 0
     assert next(counter) == 1

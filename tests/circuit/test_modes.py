@@ -1,0 +1,441 @@
+"""Switches: forced open, disabled, observe; who holds them, until when, and which one wins."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from breakerkit import (
+    BreakerReset,
+    CallRejected,
+    CircuitOpenError,
+    ConfigError,
+    Mode,
+    ModeHandle,
+    OpenReason,
+    State,
+    StateChanged,
+)
+from tests.circuit.rig import Rig
+
+SWITCHES = {"force_open": Mode.FORCED_OPEN, "disable": Mode.DISABLED, "observe": Mode.OBSERVE}
+each_switch = pytest.mark.parametrize("switch", SWITCHES)
+
+
+def seconds(number: float) -> timedelta:
+    """Return a time from now."""
+    return timedelta(seconds=number)
+
+
+# -- handles -----------------------------------------------------------------
+
+
+def test_the_mode_is_auto() -> None:
+    """With no switch the breaker itself decides."""
+    rig = Rig()
+    assert (rig.breaker.mode, rig.seen.mode, rig.breaker.handles) == (Mode.AUTO, Mode.AUTO, ())
+
+
+@each_switch
+def test_a_handle_tells_who_and_why(switch: str) -> None:
+    """Who, why and since when is readable, on the handle and on the breaker."""
+    rig = Rig()
+    before = datetime.now(UTC)
+    handle = getattr(rig.breaker, switch)(reason="a drill", by="ops")
+    assert (handle.mode, handle.reason, handle.by, handle.until) == (SWITCHES[switch], "a drill", "ops", None)
+    assert before <= handle.since <= datetime.now(UTC)
+    assert rig.breaker.handles == (handle,)
+    assert rig.breaker.mode is rig.seen.mode is SWITCHES[switch]
+    assert f"({SWITCHES[switch].value} by ops: a drill)" in rig.breaker.why()
+    assert repr(handle) == f"<ModeHandle {SWITCHES[switch].value} by='ops' reason='a drill' until=None>"
+
+
+def test_nobody_said_who_or_why() -> None:
+    """Who and why may be left out."""
+    rig = Rig()
+    rig.breaker.disable()
+    assert "(disabled by somebody: no reason given)" in rig.breaker.why()
+
+
+@each_switch
+def test_a_handle_is_given_up(switch: str) -> None:
+    """``release()`` gives it up; doing so twice is no error."""
+    rig = Rig()
+    handle = getattr(rig.breaker, switch)()
+    handle.release()
+    handle.release()
+    assert (rig.breaker.mode, rig.breaker.handles) == (Mode.AUTO, ())
+
+
+@each_switch
+def test_a_handle_is_a_block(switch: str) -> None:
+    """The end of a ``with`` gives it up, an exception included."""
+    rig = Rig()
+    with pytest.raises(KeyError), getattr(rig.breaker, switch)() as handle:
+        assert isinstance(handle, ModeHandle)
+        assert rig.breaker.mode is SWITCHES[switch]
+        raise KeyError
+    assert rig.breaker.mode is Mode.AUTO
+
+
+def test_handles_do_not_undo_each_other() -> None:
+    """While another one is held its mode stays in force; force before disable before observe."""
+    rig = Rig()
+    observe, forced, disabled = rig.breaker.observe(), rig.breaker.force_open(), rig.breaker.disable()
+    second = rig.breaker.force_open(by="somebody else")
+    for handle, mode in (
+        (forced, Mode.FORCED_OPEN),
+        (second, Mode.DISABLED),
+        (disabled, Mode.OBSERVE),
+        (observe, Mode.AUTO),
+    ):
+        handle.release()
+        assert rig.breaker.mode is mode
+
+
+def test_the_mode_is_read_only() -> None:
+    """A mode is taken by a switch, not assigned."""
+    rig = Rig()
+    with pytest.raises(AttributeError):
+        rig.breaker.mode = Mode.DISABLED  # type: ignore[misc]  # that is the test
+
+
+@each_switch
+@pytest.mark.parametrize(("after", "held"), [(4.75, True), (5, False), (500, False)])
+def test_a_handle_expires_by_itself(switch: str, after: float, held: bool) -> None:
+    """By the breaker's own clock, at its very moment, with no call made."""
+    rig = Rig()
+    handle = getattr(rig.breaker, switch)(until=seconds(5))
+    rig.wait(after)
+    assert (rig.breaker.mode is not Mode.AUTO) is held
+    assert bool(rig.breaker.handles) is held
+    assert handle.until - handle.since == seconds(5)
+    handle.release()
+    assert rig.breaker.mode is Mode.AUTO
+
+
+def test_what_expires_uncovers_what_is_held() -> None:
+    """When the stronger switch expires, the weaker one is in force, and a call finds it so."""
+    rig = Rig()
+    rig.breaker.observe()
+    rig.breaker.force_open(until=seconds(5))
+    rig.rejected()
+    rig.wait(5)
+    assert rig.breaker.mode is Mode.OBSERVE
+    rig.ok()
+    assert len(rig.breaker._guard.handles) == 1
+
+
+def test_expired_handles_are_let_go_of() -> None:
+    """The next call, or the next switch, forgets what has expired: memory is bounded."""
+    rig = Rig()
+    for _ in range(100):
+        rig.breaker.observe(until=seconds(1))
+        rig.wait(1)
+    rig.ok()
+    assert rig.breaker._guard.handles == ()
+
+
+def test_until_may_be_a_moment() -> None:
+    """``until`` is a `timedelta` from now or an aware `datetime`."""
+    rig = Rig()
+    handle = rig.breaker.force_open(until=datetime.now(UTC) + seconds(60))
+    wait = rig.rejected().retry_after
+    assert wait is not None
+    assert 59 < wait <= 60
+    assert handle.until is not None
+
+
+@each_switch
+@pytest.mark.parametrize(
+    "until",
+    [5, "soon", timedelta(0), timedelta(-1), timedelta.max, datetime(2999, 1, 1), datetime(1999, 1, 1, tzinfo=UTC)],  # noqa: DTZ001  # that is the test
+)
+def test_a_wrong_until(switch: str, until: Any) -> None:
+    """What is no time in the future is a `ConfigError`, and nothing is held."""
+    rig = Rig()
+    with pytest.raises(ConfigError, match=r"until=.*: must be a timedelta above 0 or an aware datetime"):
+        getattr(rig.breaker, switch)(until=until)
+    assert rig.breaker.handles == ()
+
+
+# -- forced open -------------------------------------------------------------
+
+
+def test_forced_open_rejects() -> None:
+    """It reads open; the rejection's reason is ``FORCED``, with no known end."""
+    rig = Rig()
+    handle = rig.breaker.force_open()
+    error = rig.rejected()
+    assert (type(error), error.reason, error.retry_after) == (CircuitOpenError, OpenReason.FORCED, None)
+    assert error.opened_at == handle.since
+    seen = rig.seen
+    assert (seen.state, seen.reason, seen.retry_after, seen.opened_at) == (State.OPEN, OpenReason.FORCED, None, handle.since)
+    assert (seen.rejected, seen.openings) == (1, 0)
+    handle.release()
+    assert rig.state is State.CLOSED
+    rig.ok()
+
+
+def test_forced_open_says_until_when() -> None:
+    """``retry_after`` is the time to the last expiry, or ``None`` if one of them has none."""
+    rig = Rig()
+    first = rig.breaker.force_open(until=seconds(5))
+    rig.breaker.force_open(until=seconds(20))
+    rig.breaker.disable()
+    rig.wait(1)
+    assert rig.rejected().retry_after == rig.seen.retry_after == 19
+    assert rig.seen.opened_at == first.since
+    forever = rig.breaker.force_open()
+    assert rig.rejected().retry_after is None
+    forever.release()
+    rig.wait(10)
+    assert rig.rejected().retry_after == 9
+
+
+def test_forcing_calls_no_opening_callback() -> None:
+    """It is no opening; a `StateChanged` is told all the same, both ways."""
+    rig = Rig()
+    with rig.events() as log:
+        handle = rig.breaker.force_open()
+        rig.rejected()
+        handle.release()
+    moves = [(one.old, one.new, one.reason, one.mode) for one in log.of(StateChanged)]
+    assert moves == [
+        (State.CLOSED, State.OPEN, OpenReason.FORCED, Mode.FORCED_OPEN),
+        (State.OPEN, State.CLOSED, None, Mode.AUTO),
+    ]
+    assert [(one.reason, one.mode) for one in log.of(CallRejected)] == [(OpenReason.FORCED, Mode.FORCED_OPEN)]
+    assert rig.contexts == []
+
+
+def test_expiry_is_told_at_the_next_call() -> None:
+    """When a switch has expired, the next call tells that the state reads otherwise."""
+    rig = Rig()
+    rig.breaker.force_open(until=seconds(5))
+    rig.wait(5)
+    with rig.events() as log:
+        rig.ok()
+    assert [(one.old, one.new) for one in log.of(StateChanged)] == [(State.OPEN, State.CLOSED)]
+
+
+def test_forcing_what_is_open_tells_nothing() -> None:
+    """It read open before and reads open now."""
+    rig = Rig(failure_threshold=1)
+    rig.fail()
+    with rig.events() as log:
+        rig.breaker.force_open().release()
+    assert log.of(StateChanged) == []
+    assert rig.seen.reason is OpenReason.CONSECUTIVE_FAILURES
+
+
+def test_the_evidence_stays_under_a_force() -> None:
+    """Streak and window are as they were when the switch is given up."""
+    rig = Rig(window_size=10, minimum_calls=10)
+    rig.fail(4)
+    with rig.breaker.force_open():
+        assert (rig.seen.consecutive_failures, rig.window) == (4, (4, 4))
+    rig.fail()
+    assert rig.seen.reason is OpenReason.CONSECUTIVE_FAILURES
+
+
+def test_the_open_period_runs_on_under_a_force() -> None:
+    """An open period that ends while it is forced has ended when the switch is given up."""
+    rig = Rig(failure_threshold=1)
+    rig.fail()
+    with rig.breaker.force_open():
+        rig.wait(30)
+        assert rig.state is State.OPEN
+    assert rig.state is State.HALF_OPEN
+
+
+@pytest.mark.parametrize("switch", ["force_open", "disable"])
+def test_what_is_in_flight_cannot_move_it(switch: str) -> None:
+    """A result of a call from before the switch is counted, and is no evidence, then or later."""
+    rig = Rig(failure_threshold=1)
+    during, after = rig.start(), rig.start()
+    with getattr(rig.breaker, switch)():
+        rig.end(during, ConnectionError())
+    rig.end(after, ConnectionError())
+    assert (rig.state, rig.seen.failures, rig.seen.consecutive_failures) == (State.CLOSED, 2, 0)
+
+
+@pytest.mark.parametrize("switch", ["force_open", "disable"])
+def test_slots_are_free_after_it(switch: str) -> None:
+    """Probes from before the switch hold no slot after it; the successes so far are kept."""
+    rig = Rig(failure_threshold=1, probe_success_threshold=2)
+    rig.half_open()
+    rig.ok()
+    probe = rig.start()
+    getattr(rig.breaker, switch)().release()
+    assert (rig.seen.probes_active, rig.seen.probe_successes) == (0, 1)
+    rig.end(probe)
+    assert rig.state is State.HALF_OPEN
+    rig.ok()
+    assert rig.state is State.CLOSED
+
+
+@each_switch
+def test_a_lapse_comes_before_a_switch(switch: str) -> None:
+    """What a lapse has closed stays closed, and is told before the switch is."""
+    rig = Rig(failure_threshold=1, probe_limit=2, probe_timeout=1)
+    rig.half_open()
+    hung = rig.start()
+    rig.ok()
+    rig.wait(1)
+    assert rig.state is State.CLOSED
+    with rig.events() as log:
+        getattr(rig.breaker, switch)().release()
+    assert (rig.state, hung is None) == (State.CLOSED, False)
+    moves = log.of(StateChanged)
+    assert (moves[0].old, moves[0].new) == (State.HALF_OPEN, State.CLOSED)
+    assert all(one.new is next_.old for one, next_ in zip(moves, moves[1:], strict=False))
+
+
+# -- disabled ----------------------------------------------------------------
+
+
+def test_disabled_passes_and_records_nothing() -> None:
+    """Calls pass, failures too, and neither counters nor evidence move."""
+    rig = Rig(failure_threshold=1)
+    with rig.breaker.disable():
+        rig.ok()
+        rig.fail(5)
+        with rig.breaker.guard() as lease:
+            lease.fail()
+        call = rig.start()
+    assert (rig.state, rig.seen.calls, rig.contexts) == (State.CLOSED, 0, [])
+    rig.end(call, ConnectionError())
+    dropped = rig.breaker.disable(), rig.start()
+    del dropped
+    assert (rig.state, rig.seen.calls) == (State.CLOSED, 0)
+
+
+def test_disabled_passes_when_open() -> None:
+    """An open breaker lets calls pass while it is disabled, and reads as what it is."""
+    rig = Rig(failure_threshold=1)
+    rig.fail()
+    with rig.breaker.disable():
+        rig.ok()
+        assert rig.state is State.OPEN
+    rig.rejected()
+
+
+# -- observe -----------------------------------------------------------------
+
+
+def test_observe_passes_and_records() -> None:
+    """Calls pass and are evidence; the state reads what it would be, and no callback is called."""
+    rig = Rig(failure_threshold=2)
+    rig.breaker.observe()
+    rig.fail(2)
+    assert (rig.state, rig.seen.openings, rig.contexts) == (State.OPEN, 1, [])
+    rig.ok()
+    assert (rig.state, rig.seen.rejected, rig.seen.successes) == (State.OPEN, 0, 1)
+
+
+def test_observe_tells_what_it_would_have_done() -> None:
+    """A call that would have been rejected passes, and a `CallRejected` is told with the mode."""
+    rig = Rig(failure_threshold=1)
+    rig.breaker.observe()
+    with rig.events() as log:
+        rig.fail()
+        rig.ok()
+    assert [(one.new, one.mode) for one in log.of(StateChanged)] == [(State.OPEN, Mode.OBSERVE)]
+    told = [(one.reason, one.retry_after, one.mode) for one in log.of(CallRejected)]
+    assert told == [(OpenReason.CONSECUTIVE_FAILURES, 30, Mode.OBSERVE)]
+
+
+def test_observe_probes_as_it_would() -> None:
+    """Half-open it counts as many probes as it would admit; what it would reject passes uncounted."""
+    rig = Rig(failure_threshold=1)
+    rig.breaker.observe()
+    rig.half_open()
+    probe = rig.start()
+    rig.fail()
+    assert (rig.state, rig.seen.probes_active) == (State.HALF_OPEN, 1)
+    rig.end(probe)
+    assert rig.state is State.CLOSED
+
+
+def test_observe_asks_for_the_duration() -> None:
+    """A callable open duration is asked: the state reads what it would be."""
+    rig = Rig(failure_threshold=1, open_duration=lambda _: 7)
+    rig.breaker.observe()
+    rig.fail()
+    assert rig.seen.retry_after == 7
+
+
+def test_observe_goes_on_when_given_up() -> None:
+    """What was found while observing is in force afterwards."""
+    rig = Rig(failure_threshold=1)
+    with rig.breaker.observe():
+        rig.fail()
+    assert rig.rejected().reason is OpenReason.CONSECUTIVE_FAILURES
+
+
+def test_what_is_in_flight_counts_through_observe() -> None:
+    """Observing begins no new generation: results of before and during count."""
+    rig = Rig(failure_threshold=2)
+    before = rig.start()
+    with rig.breaker.observe():
+        rig.end(before, ConnectionError())
+        during = rig.start()
+    rig.end(during, ConnectionError())
+    assert rig.state is State.OPEN
+
+
+# -- reset and threads -------------------------------------------------------
+
+
+@each_switch
+def test_reset_leaves_the_handles(switch: str) -> None:
+    """``reset()`` clears the evidence and leaves the switches in force."""
+    rig = Rig(failure_threshold=1)
+    rig.fail()
+    getattr(rig.breaker, switch)()
+    with rig.events() as log:
+        rig.breaker.reset()
+    assert rig.breaker.mode is SWITCHES[switch]
+    assert rig.state is (State.OPEN if switch == "force_open" else State.CLOSED)
+    assert [one.old for one in log.of(BreakerReset)] == [State.OPEN]
+    assert len(log.of(StateChanged)) == (switch != "force_open")
+
+
+def test_sixteen_threads_at_the_threshold() -> None:
+    """Sixteen threads fail together at the threshold, then all reset and force it: one opening, no odd error (C012)."""
+    rig = Rig(failure_threshold=16)
+    barrier = threading.Barrier(16)
+    faults: list[BaseException] = []
+
+    def together(act: Callable[[], Any]) -> None:
+        def run() -> None:
+            barrier.wait()
+            try:
+                act()
+            except Exception as error:  # noqa: BLE001  # whatever it is, it is wrong
+                faults.append(error)
+
+        threads = [threading.Thread(target=run) for _ in range(16)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    together(lambda: _failing(rig))
+    assert (len(rig.contexts), rig.seen.openings, rig.seen.failures) == (1, 1, 16)
+    together(lambda: (rig.breaker.reset(), rig.breaker.force_open().release(), rig.breaker.reset()))
+    assert faults == []
+    assert (rig.state, rig.breaker.handles) == (State.CLOSED, ())
+    rig.open()
+    assert len(rig.contexts) == 2
+
+
+def _failing(rig: Rig) -> None:
+    block = rig.breaker.guard()
+    block.__enter__()
+    block.__exit__(OSError, OSError("down"), None)
