@@ -34,7 +34,8 @@ def renew(machine: Machine, now: float, *, slots_free: bool = False) -> None:
         machine.state = state.successor()
     elif isinstance(state, HalfOpen):
         machine.state = successor = state.successor(slots_free=slots_free)
-        machine.close_if_done(successor, now)
+        if slots_free:
+            machine.close_if_done(successor, now)
 
 
 def settle_duration(machine: Machine, state: Open, seconds: float) -> None:

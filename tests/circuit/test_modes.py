@@ -17,6 +17,7 @@ from breakerkit import (
     Mode,
     ModeHandle,
     OpenReason,
+    ProbeLimitError,
     State,
     StateChanged,
 )
@@ -265,16 +266,18 @@ def test_what_is_in_flight_cannot_move_it(switch: str) -> None:
 
 
 @pytest.mark.parametrize("switch", ["force_open", "disable"])
-def test_slots_are_free_after_it(switch: str) -> None:
-    """Probes from before the switch hold no slot after it; the successes so far are kept."""
+def test_slots_are_kept_over_it(switch: str) -> None:
+    """Probes from before the switch keep their slots, for they still run; their results are void."""
     rig = Rig(failure_threshold=1, probe_success_threshold=2)
     rig.half_open()
     rig.ok()
     probe = rig.start()
     getattr(rig.breaker, switch)().release()
-    assert (rig.seen.probes_active, rig.seen.probe_successes) == (0, 1)
+    assert (rig.seen.probes_active, rig.seen.probe_successes) == (1, 1)
+    with pytest.raises(ProbeLimitError):
+        rig.ok()
     rig.end(probe)
-    assert rig.state is State.HALF_OPEN
+    assert (rig.state, rig.seen.probes_active, rig.seen.probe_successes) == (State.HALF_OPEN, 0, 1)
     rig.ok()
     assert rig.state is State.CLOSED
 

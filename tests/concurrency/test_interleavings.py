@@ -21,6 +21,7 @@ from tests.concurrency.worlds import (
     call,
     function_call,
     interleaved,
+    many,
     preemptions,
 )
 
@@ -128,6 +129,13 @@ SCENES = [
         [PASSING, FAILING],
         lambda w: w.succeed(3),
         {**_rate, "minimum_calls": 4},
+        twin=False,
+    ),
+    Scene(
+        "successes-pass-a-failure",
+        [FAILING, many(PASSING, 4)],
+        lambda w: w.succeed(3),
+        {**_rate, "window_size": 3, "minimum_calls": 3},
         twin=False,
     ),
     Scene(

@@ -14,6 +14,8 @@ from breakerkit.testing import ManualClock
 from tests.concurrency.crowds import Dependency, crowd, tasks, together
 from tests.shapes import SHAPES, Shape, every_shape, in_thread, raising, returning
 
+pytestmark = pytest.mark.usefixtures("eager")
+
 #: The ways to call: sync and async each as function, method, generator, call, apply and block.
 ROUTES = [shape for shape in SHAPES if shape.name.removeprefix("async-") in {
     "function", "method", "generator", "call", "apply", "guard-block", "coroutine-function",

@@ -145,10 +145,24 @@ PASSING, FAILING = call(), call(Down())
 Make = Callable[[TurnLock], World]
 
 
-def orders(bodies: Sequence[Body]) -> Iterator[tuple[int, ...]]:
-    """Return every order of the steps of these threads."""
-    whose = [who for who, body in enumerate(bodies) for _ in range(body.length)]
-    yield from set(itertools.permutations(whose))
+def many(body: Body, times: int) -> Body:
+    """Return a thread that does the same thing several times."""
+
+    def steps(world: World) -> Iterator[Any]:
+        for _ in range(times):
+            yield from body.steps(world)
+
+    return Body(steps, body.length * times)
+
+
+def orders(lengths: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """Return every order of so many steps of each thread."""
+    if not any(lengths):
+        yield ()
+    for who, length in enumerate(lengths):
+        if length:
+            left = [one - (place == who) for place, one in enumerate(lengths)]
+            yield from ((who, *rest) for rest in orders(left))
 
 
 def in_order(make: Make, bodies: Sequence[Body], order: Sequence[int]) -> tuple[Any, ...]:
@@ -164,7 +178,8 @@ def in_order(make: Make, bodies: Sequence[Body], order: Sequence[int]) -> tuple[
 
 def allowed(make: Make, bodies: Sequence[Body]) -> set[Any]:
     """Return all that may be seen after these threads have run."""
-    return {in_order(make, bodies, order) for order in orders(bodies)}
+    lengths = [body.length for body in bodies]
+    return {in_order(make, bodies, order) for order in orders(lengths)}
 
 
 def interleaved(

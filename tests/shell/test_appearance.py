@@ -141,6 +141,49 @@ def test_it_looks_as_before(target):
     assert guarded.breaker is b
 
 
+ARGUMENTS = {
+    "function": ((1,), {"c": b""}),
+    "coroutine function": ((1,), {"c": b""}),
+    "builtin": (("abc",), {}),
+    "method descriptor": (("abc",), {}),
+    "bound builtin": ((), {}),
+    "partial": ((), {}),
+    "partial of a coroutine function": ((), {"c": b""}),
+    "lru_cache": ((1,), {"c": b""}),
+    "wrapt decorated": ((1,), {"c": b""}),
+    "AsyncMock": ((), {}),
+}
+
+
+async def _ended(value):
+    if inspect.isawaitable(value):
+        return await value
+    if inspect.isasyncgen(value):
+        return [item async for item in value]
+    return list(value) if inspect.isgenerator(value) else value
+
+
+@pytest.mark.parametrize("name", CALLABLES)
+async def test_it_does_as_before(name):
+    """Called with the same arguments it answers the same, as one success."""
+    args, kwargs = ARGUMENTS.get(name, ((1,), {}))
+    b, target = breaker(failure_threshold=2), CALLABLES[name]
+    expected = await _ended(target(*args, **kwargs))
+    assert await _ended(b(target)(*args, **kwargs)) == expected
+    assert b.snapshot().successes == 1
+
+
+async def test_what_stands_in_a_module_works_there():
+    """The functions and methods that the tests of pickling send around do their work here too."""
+    one = importable.Service()
+    assert await importable.work_async() == "done"
+    assert (importable.compiled(7), importable.by_key("a")) == (7, "a")
+    assert (one.method(1), one.class_method(2), one.static_method(3)) == (1, (type(one), 2), 3)
+    assert type("Host", (), {"compiled": importable.compiled})().compiled.breaker
+    with pytest.raises(ConnectionError):
+        importable.work.__wrapped__(fail=True)
+
+
 def _signature(target):
     try:
         return inspect.signature(target)
@@ -177,7 +220,7 @@ def test_an_attribute_of_a_function_is_kept():
     """What a function carries is on the guarded one: a router's or a marker's attributes."""
 
     def work():
-        return 1
+        """Work."""
 
     work.route = "/work"
     assert breaker(work).route == "/work"
@@ -223,7 +266,7 @@ def test_a_method_of_each_instance_needs_a_place_to_pickle():
     @breaker_methods(scope="instance")
     class Local:
         def method(self):
-            return 1
+            """Do it."""
 
     with pytest.raises((pickle.PicklingError, AttributeError), match="method"):
         pickle.dumps(Local.method)
@@ -315,20 +358,23 @@ class Generating:
     """An object whose call makes a generator."""
 
     def __call__(self):
-        yield 1
+        yield from ()
 
 
 class AsyncGenerating:
     """An object whose call makes an async generator."""
 
     async def __call__(self):
-        yield 1
+        for item in ():
+            yield item  # pragma: no cover  # there is none
 
 
 @pytest.mark.parametrize("kind", [Caller, AsyncCaller, Generating, AsyncGenerating])
-def test_a_framework_that_asks_the_call_of_an_object(kind):
+async def test_a_framework_that_asks_the_call_of_an_object(kind):
     """C024: what asks ``obj.__call__`` whether it is async, or a generator, is answered as before."""
     target = kind()
     guarded = breaker(target)
     for question in KINDS:
         assert question(guarded.__call__) == question(target.__call__)
+    if kind in {Generating, AsyncGenerating}:
+        assert await _ended(guarded()) == []

@@ -181,6 +181,33 @@ def test_a_block_dropped_inside_gives_its_slot_back(half_open):
     assert (seen.probes_active, seen.ignored) == (0, 1)
 
 
+@pytest.mark.parametrize("decide", ["fail", "ignore"])
+def test_a_decided_block_that_is_dropped(decide, half_open, clock):
+    """What was decided in a block that is then dropped stands, and is counted once."""
+    block = half_open.guard()
+    block.__enter__()
+    getattr(block, decide)()
+    del block
+    gc.collect()
+    seen = half_open.snapshot()
+    assert seen.probes_active == 0
+    assert (seen.failures, seen.ignored) == ((2, 0) if decide == "fail" else (1, 1))
+    assert half_open.state is (State.OPEN if decide == "fail" else State.HALF_OPEN)
+
+
+async def test_a_block_that_was_not_entered_cannot_be_left(circuit):
+    """Leaving a block that does not run is an error, and counts nothing."""
+    b = circuit()
+    with pytest.raises(RuntimeError, match="not running"):
+        b.guard().__exit__(None, None, None)
+    block = b.guard()
+    with block:
+        pass
+    with pytest.raises(RuntimeError, match="not running"):
+        await block.__aexit__(None, None, None)
+    assert b.snapshot().calls == 1
+
+
 def test_a_block_on_the_lock_free_path_may_be_dropped(circuit):
     """On a closed breaker, too, a dropped block is counted as ignored."""
     b = circuit()

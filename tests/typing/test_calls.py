@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Hashable
 from datetime import datetime, timedelta
 from typing import Any, assert_type
@@ -107,7 +108,15 @@ def test_callbacks_and_listeners() -> None:
         assert_type(event.new, State)
 
     assert_type(callback, Callable[[OpenContext], None])
-    assert_type(b.subscribe(listener, StateChanged)(), None)
+    unsubscribe = b.subscribe(listener, StateChanged)
+    for _ in range(5):
+        with contextlib.suppress(OSError):
+            b.call(_fail)
+    assert_type(unsubscribe(), None)
+
+
+def _fail() -> None:
+    raise OSError
 
 
 def test_settings() -> None:
@@ -179,4 +188,5 @@ def test_keyed() -> None:
     assert_type(Client.static("a"), bytes)
     assert_type(Client().static("a"), bytes)
     assert_type(breaker(key=by_host)(plain), GuardedByKey[[str], bytes])
+    assert_type(plain("a"), bytes)
     asyncio.run(use_keyed())

@@ -196,6 +196,7 @@ def test_a_decorated_class() -> None:
     assert_type(Inventory().close(), None)
     assert_type(Each().stock(1), str)
     assert_type(breaker_methods("typing.other")(Plain), type[Plain])
+    assert_type(Plain().work(), int)
 
 
 class Plain:
