@@ -205,7 +205,10 @@ class Model:
 
     def _reached(self, tally: tuple[int, int], percent: float) -> bool:
         calls, bad = tally
-        return calls >= max(self.config.minimum_calls, 1) and bad * 100 >= Fraction(str(percent)) * calls
+        return (
+            calls >= max(self.config.minimum_calls, 1)
+            and bad * 100 >= Fraction(str(percent)) * calls
+        )
 
     @property
     def window_tally(self) -> tuple[int, int]:
@@ -254,7 +257,11 @@ class Model:
     def _cool(self, healthy: Fraction) -> None:
         """Take growth back, each step after as long a closed time as the pause it added (8)."""
         plan = self.config.open_duration
-        while isinstance(plan, Backoff) and self.growth and healthy >= self._step(plan, self.growth - 1):
+        while (
+            isinstance(plan, Backoff)
+            and self.growth
+            and healthy >= self._step(plan, self.growth - 1)
+        ):
             self.growth -= 1
             healthy -= self._step(plan, self.growth)
 

@@ -99,3 +99,21 @@ class Rig:
     def slow(self) -> tuple[int, int]:
         """Calls in the slow tally, and slow ones among them."""
         return self.seen.slow_window_calls, self.seen.slow_calls
+
+
+class Steps:
+    """A clock that may step back, as a wall clock does."""
+
+    def __init__(self) -> None:
+        self.at = 1000.0
+
+    def now(self) -> float:
+        """Return whatever it is set to."""
+        return self.at
+
+
+def probing(**settings: Any) -> Rig:
+    """Return a rig that has just become half-open, after one second open."""
+    rig = Rig(**{"failure_threshold": 1, "open_duration": 1, **settings})
+    rig.half_open()
+    return rig

@@ -96,7 +96,10 @@ def test_takes_timedelta() -> None:
 
 
 WRONG: list[tuple[str, Any, str]] = [
-    *(("initial", bad, "must be a finite number of seconds") for bad in (0, -1, "2", None, float("inf"), True)),
+    *(
+        ("initial", bad, "must be a finite number of seconds")
+        for bad in (0, -1, "2", None, float("inf"), True)
+    ),
     *(("maximum", bad, "must be a finite number of seconds") for bad in (0, "8", float("nan"))),
     *(("factor", bad, "must be a number from 1 to 1000") for bad in (0.99, 1001, "2", None, True)),
     *(("jitter", bad, "must be a share from 0") for bad in (-0.1, 1, 1.0, "0.1", None)),
@@ -144,9 +147,13 @@ def test_huge_powers_are_the_maximum() -> None:
 
 
 @pytest.mark.parametrize(("draw", "period"), [(-1.0, 9.0), (0.0, 10.0), (1.0, 11.0)])
-def test_jitter_moves_by_its_share(monkeypatch: pytest.MonkeyPatch, draw: float, period: float) -> None:
+def test_jitter_moves_by_its_share(
+    monkeypatch: pytest.MonkeyPatch, draw: float, period: float
+) -> None:
     """Jitter moves a period at random, both ways, by up to its share."""
-    monkeypatch.setattr("random.uniform", lambda low, high: draw if (low, high) == (-1, 1) else None)
+    monkeypatch.setattr(
+        "random.uniform", lambda low, high: draw if (low, high) == (-1, 1) else None
+    )
     assert backoff(10, jitter=0.1).spread(10) == pytest.approx(period)
 
 

@@ -36,7 +36,12 @@ def test_reset_from_any_state(state: State) -> None:
     assert rig.breaker.reset() is rig.breaker
     seen = rig.seen
     assert (seen.state, seen.consecutive_failures, rig.window) == (State.CLOSED, 0, (0, 0))
-    assert (seen.reason, seen.opened_at, seen.retry_after, seen.probes_active) == (None, None, None, 0)
+    assert (seen.reason, seen.opened_at, seen.retry_after, seen.probes_active) == (
+        None,
+        None,
+        None,
+        0,
+    )
     assert rig.breaker.config is config
     assert len(rig.contexts) == told, "no opening callback"
     rig.open()
@@ -197,7 +202,9 @@ def test_a_window_that_shrinks_drops_the_oldest() -> None:
     assert rig.window == (10, 0)
 
 
-@pytest.mark.parametrize(("seconds", "inside"), [(0, (2, 2)), (4, (2, 2)), (5, (1, 1)), (10, (0, 0))])
+@pytest.mark.parametrize(
+    ("seconds", "inside"), [(0, (2, 2)), (4, (2, 2)), (5, (1, 1)), (10, (0, 0))]
+)
 def test_a_time_window_that_shrinks(seconds: float, inside: tuple[int, int]) -> None:
     """It drops the oldest buckets; their calls do not come back by growing again."""
     rig = Rig(failure_threshold=None, window_duration=10, minimum_calls=10)

@@ -91,7 +91,18 @@ WRONG: list[tuple[str, Any, str]] = [
     ),
     *(
         ("open_duration", bad, PERIOD)
-        for bad in (0, -1, float("nan"), float("inf"), "30", True, None, timedelta(-1), float, 10**400)
+        for bad in (
+            0,
+            -1,
+            float("nan"),
+            float("inf"),
+            "30",
+            True,
+            None,
+            timedelta(-1),
+            float,
+            10**400,
+        )
     ),
     *(
         (field, bad, PERCENT)
@@ -101,16 +112,33 @@ WRONG: list[tuple[str, Any, str]] = [
     *(
         (field, bad, TYPES)
         for field in ("failure_on", "success_on")
-        for bad in ("ConnectionError", None, 5, int, ConnectionError(), (ValueError, "OSError"), KeyboardInterrupt, later)
+        for bad in (
+            "ConnectionError",
+            None,
+            5,
+            int,
+            ConnectionError(),
+            (ValueError, "OSError"),
+            KeyboardInterrupt,
+            later,
+        )
     ),
     *(("ignore_on", bad, "must be BaseException types") for bad in ("OSError", int, None, later)),
     *(("failure_if", bad, "must be a predicate") for bad in ("x", 5, bool, later)),
-    *(("on_open", bad, "must be a callable that takes (context, *extras)") for bad in (5, "x", [5], (5, callback))),
-    *(("trip_rules", bad, "must be frozen, hashable objects with judge") for bad in (5, [5], callback, Rule, [{}], "x")),
+    *(
+        ("on_open", bad, "must be a callable that takes (context, *extras)")
+        for bad in (5, "x", [5], (5, callback))
+    ),
+    *(
+        ("trip_rules", bad, "must be frozen, hashable objects with judge")
+        for bad in (5, [5], callback, Rule, [{}], "x")
+    ),
 ]
 
 
-@pytest.mark.parametrize(("field", "value", "allowed"), WRONG, ids=lambda part: str(part).partition(" at 0x")[0][:30])
+@pytest.mark.parametrize(
+    ("field", "value", "allowed"), WRONG, ids=lambda part: str(part).partition(" at 0x")[0][:30]
+)
 def test_each_wrong_value_is_refused(field: str, value: Any, allowed: str) -> None:
     """A wrong value is a `ConfigError` that names field, value and what is allowed (C069, C070)."""
     with pytest.raises(ConfigError) as caught:
@@ -214,7 +242,9 @@ def test_some_rule_must_be_on() -> None:
         BreakerConfig(failure_threshold=None)
 
 
-@pytest.mark.parametrize("rule", [{"window_size": 1}, {"window_duration": 1}, {"trip_rules": Rule()}])
+@pytest.mark.parametrize(
+    "rule", [{"window_size": 1}, {"window_duration": 1}, {"trip_rules": Rule()}]
+)
 def test_any_one_rule_is_enough(rule: dict[str, Any]) -> None:
     """The streak rule may be off when a window or a rule of the user's is on."""
     assert BreakerConfig(failure_threshold=None, **rule).failure_threshold is None
@@ -252,7 +282,7 @@ def test_exception_types_become_a_tuple(field: str, given: Any) -> None:
 def test_sets_of_types_in_any_order_are_equal() -> None:
     """Sets come in any order, and the configs made of them are equal all the same."""
     kinds = [type(f"Kind{n}", (Exception,), {}) for n in range(8)]
-    one, two = BreakerConfig(failure_on=set(kinds)), BreakerConfig(failure_on=set(kinds[::-1]))
+    one, two = BreakerConfig(failure_on=set(kinds)), BreakerConfig(failure_on={*reversed(kinds)})
     assert one == two
 
 
@@ -327,7 +357,8 @@ def test_equal_configs_are_equal_and_hash_alike() -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"window_size": 1}, {"open_duration": 31}, {"on_open": callback}, {"trip_rules": Rule()}]
+    "change",
+    [{"window_size": 1}, {"open_duration": 31}, {"on_open": callback}, {"trip_rules": Rule()}],
 )
 def test_other_configs_are_not_equal(change: dict[str, Any]) -> None:
     """Configs that differ in any field are not equal."""

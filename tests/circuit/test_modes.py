@@ -47,12 +47,20 @@ def test_a_handle_tells_who_and_why(switch: str) -> None:
     rig = Rig()
     before = datetime.now(UTC)
     handle = getattr(rig.breaker, switch)(reason="a drill", by="ops")
-    assert (handle.mode, handle.reason, handle.by, handle.until) == (SWITCHES[switch], "a drill", "ops", None)
+    assert (handle.mode, handle.reason, handle.by, handle.until) == (
+        SWITCHES[switch],
+        "a drill",
+        "ops",
+        None,
+    )
     assert before <= handle.since <= datetime.now(UTC)
     assert rig.breaker.handles == (handle,)
     assert rig.breaker.mode is rig.seen.mode is SWITCHES[switch]
     assert f"({SWITCHES[switch].value} by ops: a drill)" in rig.breaker.why()
-    assert repr(handle) == f"<ModeHandle {SWITCHES[switch].value} by='ops' reason='a drill' until=None>"
+    assert (
+        repr(handle)
+        == f"<ModeHandle {SWITCHES[switch].value} by='ops' reason='a drill' until=None>"
+    )
 
 
 def test_nobody_said_who_or_why() -> None:
@@ -86,7 +94,11 @@ def test_a_handle_is_a_block(switch: str) -> None:
 def test_handles_do_not_undo_each_other() -> None:
     """While another one is held its mode stays in force; force before disable before observe."""
     rig = Rig()
-    observe, forced, disabled = rig.breaker.observe(), rig.breaker.force_open(), rig.breaker.disable()
+    observe, forced, disabled = (
+        rig.breaker.observe(),
+        rig.breaker.force_open(),
+        rig.breaker.disable(),
+    )
     second = rig.breaker.force_open(by="somebody else")
     for handle, mode in (
         (forced, Mode.FORCED_OPEN),
@@ -154,12 +166,22 @@ def test_until_may_be_a_moment() -> None:
 @each_switch
 @pytest.mark.parametrize(
     "until",
-    [5, "soon", timedelta(0), timedelta(-1), timedelta.max, datetime(2999, 1, 1), datetime(1999, 1, 1, tzinfo=UTC)],  # noqa: DTZ001  # that is the test
+    [
+        5,
+        "soon",
+        timedelta(0),
+        timedelta(-1),
+        timedelta.max,
+        datetime(2999, 1, 1),
+        datetime(1999, 1, 1, tzinfo=UTC),
+    ],  # noqa: DTZ001  # that is the test
 )
 def test_a_wrong_until(switch: str, until: Any) -> None:
     """What is no time in the future is a `ConfigError`, and nothing is held."""
     rig = Rig()
-    with pytest.raises(ConfigError, match=r"until=.*: must be a timedelta above 0 or an aware datetime"):
+    with pytest.raises(
+        ConfigError, match=r"until=.*: must be a timedelta above 0 or an aware datetime"
+    ):
         getattr(rig.breaker, switch)(until=until)
     assert rig.breaker.handles == ()
 
@@ -172,10 +194,19 @@ def test_forced_open_rejects() -> None:
     rig = Rig()
     handle = rig.breaker.force_open()
     error = rig.rejected()
-    assert (type(error), error.reason, error.retry_after) == (CircuitOpenError, OpenReason.FORCED, None)
+    assert (type(error), error.reason, error.retry_after) == (
+        CircuitOpenError,
+        OpenReason.FORCED,
+        None,
+    )
     assert error.opened_at == handle.since
     seen = rig.seen
-    assert (seen.state, seen.reason, seen.retry_after, seen.opened_at) == (State.OPEN, OpenReason.FORCED, None, handle.since)
+    assert (seen.state, seen.reason, seen.retry_after, seen.opened_at) == (
+        State.OPEN,
+        OpenReason.FORCED,
+        None,
+        handle.since,
+    )
     assert (seen.rejected, seen.openings) == (1, 0)
     handle.release()
     assert rig.state is State.CLOSED
@@ -210,7 +241,9 @@ def test_forcing_calls_no_opening_callback() -> None:
         (State.CLOSED, State.OPEN, OpenReason.FORCED, Mode.FORCED_OPEN),
         (State.OPEN, State.CLOSED, None, Mode.AUTO),
     ]
-    assert [(one.reason, one.mode) for one in log.of(CallRejected)] == [(OpenReason.FORCED, Mode.FORCED_OPEN)]
+    assert [(one.reason, one.mode) for one in log.of(CallRejected)] == [
+        (OpenReason.FORCED, Mode.FORCED_OPEN)
+    ]
     assert rig.contexts == []
 
 
@@ -280,6 +313,29 @@ def test_slots_are_kept_over_it(switch: str) -> None:
     assert (rig.state, rig.seen.probes_active, rig.seen.probe_successes) == (State.HALF_OPEN, 0, 1)
     rig.ok()
     assert rig.state is State.CLOSED
+
+
+@pytest.mark.parametrize("switch", ["force_open", "disable"])
+def test_the_last_void_probe_lets_it_close(switch: str) -> None:
+    """With the threshold met before the switch, it closes when the last probe frees its slot."""
+    rig = Rig(failure_threshold=1, probe_limit=2)
+    rig.half_open()
+    probe = rig.start()
+    rig.ok()
+    getattr(rig.breaker, switch)().release()
+    assert rig.state is State.HALF_OPEN
+    rig.end(probe, ConnectionError())
+    assert rig.state is State.CLOSED
+
+
+def test_a_switch_alone_closes_nothing() -> None:
+    """A threshold lowered to what has been counted is judged at a release, not by a switch."""
+    rig = Rig(failure_threshold=1, probe_success_threshold=2)
+    rig.half_open()
+    rig.ok()
+    rig.breaker.reconfigure(probe_success_threshold=1)
+    rig.breaker.force_open().release()
+    assert rig.state is State.HALF_OPEN
 
 
 @each_switch

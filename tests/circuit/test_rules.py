@@ -52,7 +52,9 @@ def test_every_percent_of_a_hundred(percent: int) -> None:
     assert not rate.reached(100, percent - 1)
 
 
-@pytest.mark.parametrize(("minimum", "calls", "reached"), [(0, 0, False), (0, 1, True), (3, 2, False), (3, 3, True)])
+@pytest.mark.parametrize(
+    ("minimum", "calls", "reached"), [(0, 0, False), (0, 1, True), (3, 2, False), (3, 3, True)]
+)
 def test_rate_waits_for_the_minimum(minimum: int, calls: int, reached: bool) -> None:
     """A rate is judged from ``minimum_calls`` on, and never of no calls at all."""
     assert Rate.of(minimum, 100.0).reached(calls, calls) is reached
@@ -79,7 +81,10 @@ def test_rules_are_judged_in_order() -> None:
         ({}, ["StreakRule"]),
         ({"failure_threshold": None, "window_size": 3}, ["FailureRateRule"]),
         ({"window_duration": 3}, ["StreakRule", "FailureRateRule"]),
-        ({"window_size": 3, "slow_call_duration": 1}, ["StreakRule", "FailureRateRule", "SlowCallRule"]),
+        (
+            {"window_size": 3, "slow_call_duration": 1},
+            ["StreakRule", "FailureRateRule", "SlowCallRule"],
+        ),
         ({"failure_threshold": None, "trip_rules": at_streak(1)}, []),
     ],
 )
@@ -129,7 +134,10 @@ def test_an_own_rule_may_give_a_reason_of_ours() -> None:
 
 def test_own_rules_come_last() -> None:
     """If several rules fire on one call, ours come first, then theirs in their order."""
-    rig = Rig(failure_threshold=2, trip_rules=[at_streak(2), at_streak(1, "first"), at_streak(1, "second")])
+    rig = Rig(
+        failure_threshold=2,
+        trip_rules=[at_streak(2), at_streak(1, "first"), at_streak(1, "second")],
+    )
     rig.fail()
     assert rig.seen.reason == "first"
     rig = Rig(failure_threshold=1, trip_rules=at_streak(1))
@@ -149,7 +157,10 @@ def test_what_a_rule_is_told() -> None:
 
 def test_rules_are_asked_after_a_success_too() -> None:
     """A success may open it; the context then carries no error."""
-    rig = Rig(failure_threshold=None, trip_rules=Rule(lambda seen: "a success" if seen.error is None else None))
+    rig = Rig(
+        failure_threshold=None,
+        trip_rules=Rule(lambda seen: "a success" if seen.error is None else None),
+    )
     rig.ok()
     assert rig.contexts[0].error is None
     assert rig.state is State.OPEN

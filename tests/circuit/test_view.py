@@ -51,7 +51,11 @@ def test_a_snapshot_is_frozen() -> None:
 def test_the_numbers_belong_together() -> None:
     """Counters, streak, window and slow tally, each on its own count."""
     rig = Rig(
-        failure_threshold=9, window_size=10, minimum_calls=10, slow_call_duration=1, ignore_on=ValueError
+        failure_threshold=9,
+        window_size=10,
+        minimum_calls=10,
+        slow_call_duration=1,
+        ignore_on=ValueError,
     )
     rig.ok(4)
     rig.fail(3)
@@ -60,7 +64,13 @@ def test_the_numbers_belong_together() -> None:
     rig.wait(1)
     rig.end(slow)
     seen = rig.seen
-    assert (seen.calls, seen.successes, seen.failures, seen.ignored, seen.rejected) == (9, 5, 3, 1, 0)
+    assert (seen.calls, seen.successes, seen.failures, seen.ignored, seen.rejected) == (
+        9,
+        5,
+        3,
+        1,
+        0,
+    )
     assert (seen.window_calls, seen.window_failures, seen.window_failure_rate) == (8, 3, 37.5)
     assert (seen.slow_window_calls, seen.slow_calls, seen.slow_call_rate) == (8, 1, 12.5)
     assert seen.consecutive_failures == 0
@@ -97,7 +107,11 @@ def test_an_open_breaker() -> None:
     rig.fail(2)
     rig.wait(12)
     seen = rig.seen
-    assert (seen.state, seen.reason, seen.retry_after) == (State.OPEN, OpenReason.CONSECUTIVE_FAILURES, 18)
+    assert (seen.state, seen.reason, seen.retry_after) == (
+        State.OPEN,
+        OpenReason.CONSECUTIVE_FAILURES,
+        18,
+    )
     assert seen.opened_at is not None
     assert before <= seen.opened_at <= datetime.now(UTC)
     assert (seen.consecutive_failures, rig.window) == (2, (3, 2))
@@ -138,7 +152,12 @@ def test_a_closing_by_lapse_is_seen_through() -> None:
     rig.wait(30)
     seen = rig.seen
     assert (seen.state, seen.probes_active, seen.probe_successes) == (State.CLOSED, 0, 0)
-    assert (seen.reason, seen.opened_at, seen.consecutive_failures, rig.window) == (None, None, 0, (0, 0))
+    assert (seen.reason, seen.opened_at, seen.consecutive_failures, rig.window) == (
+        None,
+        None,
+        0,
+        (0, 0),
+    )
 
 
 def test_a_lapse_without_enough_successes() -> None:
@@ -220,7 +239,11 @@ def test_the_context_with_the_window_off() -> None:
     rig = Rig(failure_threshold=1)
     rig.fail()
     context = rig.contexts[0]
-    assert (context.window_calls, context.window_failures, context.window_failure_rate) == (0, 0, 0.0)
+    assert (context.window_calls, context.window_failures, context.window_failure_rate) == (
+        0,
+        0,
+        0.0,
+    )
 
 
 def test_the_context_of_a_failed_probe() -> None:
@@ -232,7 +255,11 @@ def test_the_context_of_a_failed_probe() -> None:
     rig.fail(error=error)
     context = rig.contexts[1]
     assert (context.reason, context.error, context.openings) == (OpenReason.PROBE_FAILURE, error, 2)
-    assert (context.consecutive_failures, context.window_calls, context.window_failures) == (2, 2, 2)
+    assert (context.consecutive_failures, context.window_calls, context.window_failures) == (
+        2,
+        2,
+        2,
+    )
 
 
 def test_the_context_tells_what_is_in_force() -> None:
@@ -265,7 +292,13 @@ def test_why_closed() -> None:
 
 def test_why_with_all_rules() -> None:
     """Each rule that is on has its own part."""
-    rig = Rig(failure_threshold=None, window_size=10, minimum_calls=5, slow_call_duration=1, failure_rate_threshold=62.5)
+    rig = Rig(
+        failure_threshold=None,
+        window_size=10,
+        minimum_calls=5,
+        slow_call_duration=1,
+        failure_rate_threshold=62.5,
+    )
     rig.ok(2)
     rig.fail()
     why = rig.breaker.why()

@@ -87,7 +87,9 @@ def test_count_window_takes_an_integer_size() -> None:
     assert (window.size, type(window.size)) == (5, int)
 
 
-@pytest.mark.parametrize(("minimum", "last", "ticket"), [(5, 7, 12), (5, 11, 12), (5, 12, math.inf), (1, 7, 8)])
+@pytest.mark.parametrize(
+    ("minimum", "last", "ticket"), [(5, 7, 12), (5, 11, 12), (5, 12, math.inf), (1, 7, 8)]
+)
 def test_count_window_reaches_a_minimum(minimum: int, last: int, ticket: float) -> None:
     """It can say which ticket fills it up to a minimum, once only."""
     assert CountWindow(10, 7).reaches(minimum, last) == ticket
@@ -115,7 +117,9 @@ def test_count_window_remembers_marked_calls_only() -> None:
 # -- over so many seconds ----------------------------------------------------
 
 
-def run(window: TimeWindow, steps: list[tuple[int, bool]], now: int = 0, last: int = 0) -> tuple[int, int, list[tuple[int, bool]]]:
+def run(
+    window: TimeWindow, steps: list[tuple[int, bool]], now: int = 0, last: int = 0
+) -> tuple[int, int, list[tuple[int, bool]]]:
     """Let a call join after each pause; return the time, the last ticket and all calls."""
     joined = []
     for pause, marked in steps:
@@ -134,16 +138,22 @@ def inside(joined: list[tuple[int, bool]], now: float, width: Fraction) -> Tally
 
 @EXACT
 @given(STEPS, st.sampled_from([10, 20, 50, 80]), st.integers(0, 100))
-def test_time_window_is_the_last_ten_buckets(steps: list[tuple[int, bool]], duration: int, silence: int) -> None:
+def test_time_window_is_the_last_ten_buckets(
+    steps: list[tuple[int, bool]], duration: int, silence: int
+) -> None:
     """It holds the calls of the present bucket and the nine before, also after a silence."""
     window = TimeWindow(float(duration), 0.0)
     now, last, joined = run(window, steps)
     for later in (now, now + silence):
-        assert window.tally(last, float(later)) == inside(joined, later, Fraction(duration, BUCKETS))
+        assert window.tally(last, float(later)) == inside(
+            joined, later, Fraction(duration, BUCKETS)
+        )
 
 
 @EXACT
-@given(STEPS, st.sampled_from([10, 20, 80]), st.sampled_from([10, 20, 80]), st.integers(0, 50), STEPS)
+@given(
+    STEPS, st.sampled_from([10, 20, 80]), st.sampled_from([10, 20, 80]), st.integers(0, 50), STEPS
+)
 def test_time_window_resized(
     steps: list[tuple[int, bool]], old: int, new: int, pause: int, more: list[tuple[int, bool]]
 ) -> None:
@@ -158,7 +168,9 @@ def test_time_window_resized(
         joined = [one for one in joined if math.floor(one[0] / width) > oldest]
         middles = [((math.floor(at / width) + Fraction(1, 2)) * width, bad) for at, bad in joined]
         joined = [(min(middle, Fraction(now)), bad) for middle, bad in middles]  # type: ignore[misc]  # exact
-        joined = [one for one in joined if math.floor(one[0] / newer) > math.floor(now / newer) - BUCKETS]
+        joined = [
+            one for one in joined if math.floor(one[0] / newer) > math.floor(now / newer) - BUCKETS
+        ]
     assert window.tally(last, float(now)) == inside(joined, now, newer)
     assert window.marks >= window.tally(last, float(now)).marked
     assert window.duration == new

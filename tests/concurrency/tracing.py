@@ -95,17 +95,20 @@ def interrupted(after: int | None, by: Interrupt) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def instrumented() -> Iterator[None]:
-    """Let opcodes of the package be told inside the block, to whichever thread wants it."""
+def instrumented(*, starts: bool = False) -> Iterator[None]:
+    """Let opcodes of the package be told inside the block, to whichever thread wants it.
+
+    ``starts``: only the first of each function, where CPython itself lets signals in.
+    """
+    _told.update(_first() if starts else _shared())
     if not _MONITORING:
         yield
         return
     monitoring = sys.monitoring
     instruction = monitoring.events.INSTRUCTION
-    shared = _shared()
 
     def told(code: types.CodeType, offset: int) -> object:
-        if offset not in shared[id(code)]:
+        if offset not in _told[id(code)]:
             return monitoring.DISABLE
         tick()
         return None
@@ -132,7 +135,7 @@ def _enter(frame: Any, event: str, arg: Any) -> Any:
 
 
 def _opcode(frame: Any, event: str, arg: Any) -> Any:
-    if event == "opcode" and frame.f_lasti in _shared()[id(frame.f_code)]:
+    if event == "opcode" and frame.f_lasti in _told[id(frame.f_code)]:
         tick()
     return _opcode
 
@@ -141,18 +144,30 @@ def _inside(filename: str) -> bool:
     return filename.startswith(_PACKAGE) and not filename.startswith(_LEFT_OUT)
 
 
+#: By the id of a code object, for its hash takes as long as its code: which opcodes are told.
+_told: dict[int, frozenset[int]] = {}
+
+
 @functools.cache
 def _shared() -> dict[int, frozenset[int]]:
-    """Return by code object where in it stands an opcode that another thread may notice.
-
-    By its id, for the hash of a code object takes as long as its code.
-    """
+    """Return by code object where in it stands an opcode that another thread may notice."""
     return {
         id(code): frozenset(
             one.offset for one in dis.get_instructions(code) if not one.opname.startswith(_PRIVATE)
         )
         for code in _codes()
     }
+
+
+@functools.cache
+def _first() -> dict[int, frozenset[int]]:
+    """Return by code object where its first opcode stands."""
+    found = {}
+    for code in _codes():
+        opcodes = iter(dis.get_instructions(code))
+        start = any(one.opname == "RESUME" for one in opcodes)
+        found[id(code)] = frozenset({next(opcodes).offset} if start else ())
+    return found
 
 
 @functools.cache
