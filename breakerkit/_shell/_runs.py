@@ -81,34 +81,38 @@ def async_generator_function(
 ) -> Function:
     """Return an async generator function; asend, athrow and aclose go through.
 
-    Python has no ``yield from`` for these, hence the loop. The entry is carried
-    because a generator that is dropped where no event loop finalises it runs
-    no more code at all.
+    Python has no ``yield from`` for these, hence the loop. What is thrown in is
+    passed on outside of its handler: it shall not become the context of errors
+    that have nothing to do with it. The entry is carried because a generator
+    that is dropped where no event loop finalises it runs no more code at all.
     """
 
     async def guarded(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         gate = find(args, kwargs)
         held = carried or Carried(gate, await enter_async(gate))
+        thrown: BaseException | None = None
         try:
             stream = function(*args, **kwargs)
             item = await anext(stream)
             while True:
+                thrown = sent = None
                 try:
                     sent = yield item
-                except GeneratorExit:
-                    await stream.aclose()
-                    raise
-                except BaseException as thrown:
-                    item = await stream.athrow(thrown)
-                else:
-                    item = await stream.asend(sent)
+                except BaseException as error:
+                    thrown = error
+                item = await (stream.athrow(thrown) if thrown else stream.asend(sent))
         except StopAsyncIteration:
+            if isinstance(thrown, GeneratorExit):
+                gate.failed(held.take(), thrown)  # left early, though it ended well
+                return
             entry = held.take()
             if (ticket := next(entry.ticks)) >= entry.attention:
                 await succeed(gate, entry, ticket, NO_VALUE)
         except BaseException as error:
             await fail(gate, held.take(), error)
             raise
+        finally:
+            thrown = None  # its traceback leads here: no cycle
 
     return guarded
 
