@@ -100,7 +100,8 @@ def async_generator_function(
                     sent = yield item
                 except BaseException as error:
                     thrown = error
-                item = await (stream.athrow(thrown) if thrown else stream.asend(sent))
+                step = stream.asend(sent) if thrown is None else stream.athrow(thrown)
+                item = await step
         except StopAsyncIteration:
             if isinstance(thrown, GeneratorExit):
                 gate.failed(held.take(), thrown)  # left early, though it ended well

@@ -87,7 +87,9 @@ def together(calls: Sequence[Callable[[], Any]], note: Callable[[Any], object]) 
         assert not thread.is_alive()
 
 
-async def tasks(calls: Sequence[Callable[[], Awaitable[Any]]], note: Callable[[Any], object]) -> None:
+async def tasks(
+    calls: Sequence[Callable[[], Awaitable[Any]]], note: Callable[[Any], object]
+) -> None:
     """Make each call in a task of its own, all in one loop."""
 
     async def run(call: Callable[[], Awaitable[Any]]) -> None:

@@ -154,9 +154,7 @@ SCENES = [
     ),
     Scene("probe-probe", [PASSING, PASSING], _expire, limit=1, every=2),
     Scene("probe-failing-probe", [PASSING, FAILING], _expire, limit=1, every=3),
-    Scene(
-        "two-probes", [PASSING, FAILING], _expire, {"probe_limit": 2}, limit=2, every=3
-    ),
+    Scene("two-probes", [PASSING, FAILING], _expire, {"probe_limit": 2}, limit=2, every=3),
     Scene(
         "two-probes-close",
         [PASSING, PASSING],

@@ -151,7 +151,9 @@ def test_no_hook_of_a_family_runs_under_a_breakers_lock(hooks: Hooks) -> None:
     )
     for number in range(6):
         key = _Key(hooks, f"host {number}")
-        family.call(lambda _: number, key) if number % 2 else family.get(key).call(returning(number))
+        family.call(lambda _: number, key) if number % 2 else family.get(key).call(
+            returning(number)
+        )
         hooks.locks = [family.get(key)._guard.lock for key in family.keys()]
     assert len(family) == 2
     assert {"key", "clock"} <= hooks.ran
@@ -159,7 +161,9 @@ def test_no_hook_of_a_family_runs_under_a_breakers_lock(hooks: Hooks) -> None:
 
 
 @every_shape
-def test_a_breaker_of_hooks_can_be_asked_from_another_thread(shape: Shape, clock: ManualClock) -> None:
+def test_a_breaker_of_hooks_can_be_asked_from_another_thread(
+    shape: Shape, clock: ManualClock
+) -> None:
     """While a hook runs, another thread can read, call through and reset the breaker."""
     seen: list[str] = []
 
@@ -188,7 +192,9 @@ def test_twenty_slow_calls_take_the_time_of_one(shape: Shape) -> None:
     assert guarded.snapshot().successes == 20
 
 
-@pytest.mark.parametrize("settings", [{}, {"window_size": 50, "minimum_calls": 50, "slow_call_duration": 9}])
+@pytest.mark.parametrize(
+    "settings", [{}, {"window_size": 50, "minimum_calls": 50, "slow_call_duration": 9}]
+)
 def test_recursion(settings: dict[str, Any]) -> None:
     """A guarded function may call itself, and fail at the bottom (C030)."""
     guarded = breaker(failure_threshold=30, **settings)
@@ -232,7 +238,9 @@ def _listens(guarded: Any) -> Any:
 
 
 _deeds = pytest.mark.parametrize(
-    "deed", [_reads, _calls, _resets, _forces, _reconfigures, _listens], ids=lambda deed: deed.__name__
+    "deed",
+    [_reads, _calls, _resets, _forces, _reconfigures, _listens],
+    ids=lambda deed: deed.__name__,
 )
 
 

@@ -15,7 +15,9 @@ PLANS = st.lists(
     max_size=3,
 )
 #: What is done to it.
-STEPS = st.lists(st.sampled_from(["next", "send", "throw", "exit", "close"]), max_size=4)
+STEPS = st.lists(st.sampled_from(["next", "send", "throw", "close"]), max_size=4)
+# And this, which ``yield from`` turns into "close".
+ASYNC_STEPS = st.lists(st.sampled_from(["next", "send", "throw", "exit", "close"]), max_size=4)
 
 
 class Fault(Exception):
@@ -77,8 +79,6 @@ def do(stream, step):
                 return stream.send("sent")
             case "throw":
                 return stream.throw(Fault("thrown"))
-            case "exit":
-                return stream.throw(GeneratorExit())
             case _:
                 stream.close()  # since 3.13 it returns a value, which ``yield from`` does not pass on
     except BaseException as error:
@@ -124,7 +124,7 @@ def test_a_generator_step_by_step(plan, steps):
 
 
 @settings(max_examples=300)
-@given(PLANS, STEPS)
+@given(PLANS, ASYNC_STEPS)
 def test_an_async_generator_step_by_step(plan, steps):
     """The same for an async generator."""
 
