@@ -93,8 +93,9 @@ class GuardBlock:
             await notice()
 
     def __del__(self) -> None:
-        if self._entry not in (None, _USED):
-            self._gate.drop(self._entry, decided=self._decided)
+        entry = getattr(self, "_entry", None)  # absent if __init__ was interrupted
+        if entry not in (None, _USED):
+            self._gate.drop(entry, decided=self._decided)
 
     def _begin(self) -> None:
         if self._entry is not None:

@@ -157,5 +157,5 @@ class Carried:
         return self._entry
 
     def __del__(self) -> None:
-        if not self._taken:
+        if not getattr(self, "_taken", True):  # absent if __init__ was interrupted
             self._gate.drop(self._entry)

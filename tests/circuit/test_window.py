@@ -181,6 +181,7 @@ def test_time_window_resized(
 def test_time_window_edge_is_the_end_of_the_bucket() -> None:
     """Until its edge a success belongs to the present bucket and need not look."""
     window = TimeWindow(10.0, 3.5)
+    assert window.duration == 10.0
     assert window.edge() == 4.0
     window.roll(0, 4.0)
     assert window.edge() == 5.0
@@ -277,6 +278,16 @@ def test_time_window_step_back_by_just_the_window() -> None:
     window.mark(1, 100.0)
     window.mark(2, 90.0)
     assert window.tally(2, 90.0) == Tally(2, 2)
+
+
+def test_time_window_forgets_what_a_new_size_leaves_out() -> None:
+    """A bucket that lies just outside of the new window is let go of, not kept unseen."""
+    window = TimeWindow(20.0, 0.0)
+    window.mark(1, 0.0)
+    window.roll(1, 11.0)
+    window.resize(10.0, 1, 11.0)
+    assert (window.tally(1, 11.0), window.marks) == (EMPTY, 0)
+    assert window.reaches(1, 1) == 2
 
 
 def test_time_window_same_size_changes_nothing() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
 import itertools
@@ -140,9 +141,13 @@ def _interruptions(
     """Do ``outer`` in a new world, and ``by`` before one opcode that runs under the lock; each in turn."""
     for step in _under_the_lock(make, outer)[::every]:
         world = make()
-        with interrupted(step, functools.partial(by, world)):
+        with interrupted(step, functools.partial(_do, by, world)):
             outer(world)
         yield world
+
+
+def _do(by: Callable[[World], Any], world: World) -> None:
+    by(world)
 
 
 @pytest.mark.usefixtures("opcodes")
@@ -151,7 +156,7 @@ def _interruptions(
 def test_a_handler_may_come_at_any_opcode(place: str, deed: Callable[[World], Any]) -> None:
     """Whatever a signal handler or destructor does under the very lock, nothing hangs or breaks."""
     for outer in (_succeed, _fail, _reset, _force):
-        for world in _interruptions(lambda: _make(place), outer, deed, 4):
+        for world in _interruptions(lambda: _make(place), outer, deed, 11):
             seen = world.breaker.snapshot()
             assert seen.probes_active <= world.breaker.config.probe_limit
             assert world.lock.owner is None
@@ -208,7 +213,7 @@ def test_a_real_signal_handler_calls_through_the_breaker() -> None:
     try:
         for world in _interruptions(lambda: _make("closed"), _fail, arrive, 5):
             assert worlds[-1] is world
-            assert world.breaker.snapshot().failures + world.breaker.snapshot().ignored == 3
+            assert world.breaker.snapshot().calls == 3
             _still_works(world)
     finally:
         signal.signal(signal.SIGUSR1, before)
@@ -233,7 +238,7 @@ def test_a_generator_collected_under_the_lock_gives_its_slot_back() -> None:
         world.clock.advance(1)
         return world
 
-    for world in _interruptions(make, _succeed, lambda _: gc.collect(0) and None, 9):
+    for world in _interruptions(make, _succeed, lambda _: gc.collect(0), 9):
         assert world.breaker.snapshot().probes_active == 0
         assert world.breaker.call(returning(7)) == 7
         assert world.breaker.state is State.CLOSED
@@ -241,26 +246,29 @@ def test_a_generator_collected_under_the_lock_gives_its_slot_back() -> None:
 
 @pytest.mark.parametrize("place", WORLDS)
 @pytest.mark.parametrize("outer", [_succeed, _fail, _reset, _force], ids=lambda deed: deed.__name__)
-def test_ctrl_c_costs_no_slot_for_long(place: str, outer: Callable[[World], Any]) -> None:
-    """After Ctrl-C at any function's start the lock is free, and no slot is held for longer than a probe may."""
+def test_ctrl_c_costs_no_slot_for_long(
+    monkeypatch: pytest.MonkeyPatch, place: str, outer: Callable[[World], Any]
+) -> None:
+    """After Ctrl-C at any function's start the lock is free, and no slot is held longer than a probe may."""
+    # Python itself swallows one that comes in a destructor.
+    monkeypatch.setattr("sys.unraisablehook", lambda _: None)
+    struck: list[int] = []
 
     def interrupt() -> None:
+        struck.append(step)
         raise KeyboardInterrupt
 
     with instrumented(starts=True):
         for step in itertools.count(1):
             world = _make(place)
             gc.disable()
-            try:
-                with interrupted(step, interrupt):
-                    outer(world)
+            with contextlib.suppress(KeyboardInterrupt), interrupted(step, interrupt):
+                outer(world)
+            gc.enable()
+            if step not in struck:
                 break
-            except KeyboardInterrupt:
-                pass
-            finally:
-                gc.enable()
             _recovers(world)
-    assert step > 5
+    assert len(struck) > 5
 
 
 def _recovers(world: World) -> None:

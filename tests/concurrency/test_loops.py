@@ -14,7 +14,6 @@ from breakerkit.testing import ManualClock
 from tests.concurrency.crowds import PATIENCE, Dependency, tasks, together
 from tests.shapes import SHAPES, Shape, async_shapes, raising, returning
 
-
 #: What is called as a plain function is refused beside a coroutine callback.
 awaiting_shapes = pytest.mark.parametrize(
     "shape",

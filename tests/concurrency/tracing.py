@@ -108,6 +108,8 @@ def instrumented(*, starts: bool = False) -> Iterator[None]:
     instruction = monitoring.events.INSTRUCTION
 
     def told(code: types.CodeType, offset: int) -> object:
+        if not _counts:
+            return None
         if offset not in _told[id(code)]:
             return monitoring.DISABLE
         tick()

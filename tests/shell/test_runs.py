@@ -262,6 +262,28 @@ async def test_an_async_generator_left_early_is_neutral(leave, half_open):
     _slot_is_free(half_open, "ignored" if started else None)
 
 
+async def test_what_ends_well_when_it_is_left_is_neutral(half_open):
+    """A generator that takes being closed for a normal end was left early all the same."""
+
+    def work():
+        with contextlib.suppress(GeneratorExit):
+            yield 1
+
+    async def work_async():
+        with contextlib.suppress(GeneratorExit):
+            yield 1
+
+    stream = half_open(work)()
+    next(stream)
+    stream.close()
+    _slot_is_free(half_open, "ignored")
+    stream = half_open(work_async)()
+    await anext(stream)
+    await stream.aclose()
+    assert half_open.snapshot().ignored == 2
+    assert half_open.state is State.HALF_OPEN
+
+
 async def test_aclose_that_fails_is_a_failure(circuit):
     """A generator whose cleanup raises at ``aclose`` has failed, with that very error."""
     b, error = circuit(), ConnectionError("in finally")
