@@ -1,6 +1,7 @@
-"""``python -m breakerkit``: the command line."""
+"""``python -m breakerkit``: the same as the command ``breakerkit``."""
+
+import sys
 
 from breakerkit.cli import main
 
-if __name__ == "__main__":
-    raise SystemExit(main())
+sys.exit(main())

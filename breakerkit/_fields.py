@@ -110,7 +110,7 @@ def takes(function: Callable[..., Any], count: int) -> bool:
     """Tell whether ``function`` can be called with so many arguments; if nobody knows, it can."""
     try:
         signature = inspect.signature(function)
-    except (TypeError, ValueError):
+    except Exception:  # a proxy may raise whatever it likes when it is asked for an attribute
         return True
     try:
         signature.bind(*range(count))
@@ -141,10 +141,13 @@ def is_coroutine_function(function: Any) -> bool:
     """Tell whether calling ``function`` makes a coroutine, through partials, methods and objects."""
     while isinstance(function, functools.partial):
         function = function.func
-    if inspect.iscoroutinefunction(function):
-        return True
     if isinstance(function, type | types.FunctionType | types.MethodType):
-        return False
+        return inspect.iscoroutinefunction(function)
+    try:
+        if inspect.iscoroutinefunction(function):
+            return True
+    except Exception:
+        return False  # a proxy may raise whatever it likes when it is asked for an attribute
     return inspect.iscoroutinefunction(getattr(type(function), "__call__", None))  # noqa: B004  # the method itself is wanted
 
 

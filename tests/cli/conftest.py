@@ -190,3 +190,10 @@ def wait_until(true: Callable[[], bool], seconds: float = 20.0) -> None:
 def wait_until_fixture() -> Callable[..., None]:
     """Wait for something that another process or thread does."""
     return wait_until
+
+
+@pytest.fixture(autouse=True)
+def colours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a terminal of the tests have colours, whatever the machine's settings say."""
+    for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+        monkeypatch.delenv(name, raising=False)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import os
 import re
-import runpy
 import signal
 import subprocess
 import sys
@@ -161,15 +161,20 @@ def test_output_that_failed_is_not_tried_again(
     assert (tmp_path / "out").read_text() == ""
 
 
-def test_the_arguments_of_the_process_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    """``python -m breakerkit.cli`` is the command."""
+@pytest.mark.parametrize("module", ["breakerkit.__main__", "breakerkit.cli.__main__"])
+def test_the_arguments_of_the_process_are_taken(
+    module: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``python -m breakerkit`` and ``python -m breakerkit.cli`` are the command."""
     monkeypatch.setattr(sys, "argv", ["breakerkit", "--version"])
+    monkeypatch.delitem(sys.modules, module, raising=False)
     with pytest.raises(SystemExit) as caught:
-        runpy.run_module("breakerkit.cli", run_name="__main__")
+        importlib.import_module(module)
     assert caught.value.code == 0
     monkeypatch.setattr(sys, "argv", ["breakerkit", "nonsense"])
     with pytest.raises(SystemExit) as caught:
-        runpy.run_module("breakerkit.cli", run_name="__main__")
+        sys.modules.pop(module, None)
+        importlib.import_module(module)
     assert caught.value.code == 2
 
 

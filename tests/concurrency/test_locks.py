@@ -94,9 +94,10 @@ def hooks() -> Iterator[Hooks]:
     handler.emit = made.hook("log handler")  # type: ignore[method-assign]  # the shortest handler
     logger = logging.getLogger("breakerkit")
     logger.addHandler(handler)
-    level, logger.level = logger.level, logging.DEBUG
+    level = logger.level
+    logger.setLevel(logging.DEBUG)
     yield made
-    logger.level = level
+    logger.setLevel(level)
     logger.removeHandler(handler)
 
 
