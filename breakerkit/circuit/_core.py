@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from typing import TYPE_CHECKING
 
@@ -83,10 +82,16 @@ class Core:
         return True
 
     def catch_up(self) -> None:
-        """Make the changes that signal handlers wanted in the middle of another one."""
-        while _postponed:
-            with contextlib.suppress(IndexError):  # another thread was quicker
-                _postponed.pop(0)()
+        """Make the changes that signal handlers wanted in the middle of another one.
+
+        Each is tried once: one that is still in the middle goes to the end of the list.
+        """
+        for _ in range(len(_postponed)):
+            try:
+                change = _postponed.pop(0)
+            except IndexError:
+                return  # another thread was quicker
+            change()
 
     @property
     def config(self) -> BreakerConfig:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from breakerkit import BreakerConfig, OpenReason, State
+from breakerkit import BreakerConfig, OpenReason, ProbeLimitError, State
 from breakerkit._outcome import Outcome
 from breakerkit.circuit import _changes as changes
 from breakerkit.circuit._counting import FAR, drawn, never
@@ -161,3 +161,16 @@ def test_a_hanging_call_that_ends_meanwhile() -> None:
     slow.start(second)
     assert slow.sweep(1.0)
     assert slow.tally(1.0) == (1, 1)
+
+
+def test_a_refused_probe_says_when_it_opened() -> None:
+    """A `ProbeLimitError` names the moment of the opening, as every rejection does."""
+    rig = Rig()
+    rig.half_open()
+    opened_at = rig.seen.opened_at
+    probe = rig.start()
+    refused = rig.rejected()
+    rig.end(probe)
+    assert isinstance(refused, ProbeLimitError)
+    assert opened_at is not None
+    assert refused.opened_at == opened_at

@@ -45,6 +45,11 @@ def _reset(world: World) -> None:
     world.breaker.reset()
 
 
+def _reset_and_read(world: World) -> None:
+    world.breaker.reset()
+    world.breaker.why()
+
+
 def _force(world: World) -> None:
     world.breaker.force_open().release()
 
@@ -71,7 +76,7 @@ def _fail(world: World) -> None:
 
 
 DEEDS = [
-    _succeed, _fail, _end_block, _drop_block, _reset, _force, _reconfigure, _listen, _read,
+    _succeed, _fail, _end_block, _drop_block, _reset_and_read, _force, _reconfigure, _listen, _read,
 ]  # fmt: skip
 
 
