@@ -69,6 +69,19 @@ def test_a_successs_event_waits_behind_those_before_it(clock: ManualClock) -> No
 
 
 @every_shape
+def test_a_listener_hears_only_the_kinds_it_asked_for(clock: ManualClock, shape: Shape) -> None:
+    """A listener of failures hears no success, whatever the success had to change."""
+    guarded = breaker(failure_threshold=3, clock=clock)
+    seen: list[Any] = []
+    guarded.subscribe(seen.append, CallFailed)
+    shape.run(guarded, returning())
+    shape.fail(guarded)
+    shape.run(guarded, returning())
+    assert [type(event) for event in seen] == [CallFailed]
+    assert guarded.snapshot().consecutive_failures == 0
+
+
+@every_shape
 def test_a_listener_may_call_through_its_breaker(clock: ManualClock, shape: Shape) -> None:
     """What a listener sets off is told after what it was told of, without recursion or deadlock."""
     guarded = breaker(failure_threshold=1, open_duration=1, clock=clock)

@@ -150,7 +150,8 @@ class Guard(Settlement):
             try:
                 now = self.clock.now()
             except BaseException:
-                self.lose(entry)
+                if isinstance(entry, Lease):  # a ticket has been counted already
+                    self.lose(entry)
                 raise
         if isinstance(entry, Closed):
             if ticket >= entry.judge_at or now >= entry.edge:

@@ -292,3 +292,18 @@ def test_a_call_that_another_thread_has_taken_needs_the_lock() -> None:
     assert slow.passed(lease, 0.5) == 1
     assert slow.passed(lease, 0.5) == 0
     assert slow.tally(0.5) == (1, 0)
+
+
+def test_a_call_that_turns_slow_is_judged_by_the_slow_rule_alone() -> None:
+    """New settings are judged at the next completed call, not when a hanging call is noticed."""
+    rig = Rig(
+        failure_threshold=None, window_size=10, slow_call_duration=1, slow_call_rate_threshold=100
+    )
+    rig.ok()
+    rig.fail()
+    hanging = rig.start()
+    rig.breaker.reconfigure(failure_rate_threshold=50)
+    rig.wait(2)
+    rig.ok()
+    rig.end(hanging)
+    assert (rig.state, rig.slow) == (State.CLOSED, (4, 1))
