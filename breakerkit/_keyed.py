@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 
 from breakerkit._breaker import CircuitBreaker, Unnamed, qualified
 from breakerkit._callbacks import cannot_await
 from breakerkit._family import Family
 from breakerkit._fields import show
-from breakerkit._log import logger
+from breakerkit._log import write
 from breakerkit._methods import SelfFinder
 from breakerkit._shell._calls import guarded_by
 from breakerkit._shell._objects import check_callable, guard_callable
@@ -181,9 +182,8 @@ class KeyedBreakers:
         return one
 
     def _overgrown(self, count: int) -> None:
-        logger.warning(
-            "breaker %r: all of %d keys are open or held; it grows past max_keys", self.name, count
-        )
+        message = "breaker %r: all of %d keys are open or held; it grows past max_keys"
+        write(logging.WARNING, message, self.name, count)
 
 
 def _never(_first: object) -> bool:

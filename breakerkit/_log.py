@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import logging
 from typing import Any
@@ -32,13 +33,14 @@ def fault_in(kind: str, name: str, error: BaseException) -> None:
     times = next(_told.setdefault(key, itertools.count(1)))  # exact without a lock
     if str(times).strip("0") != "1":
         return
-    logger.error(
-        "%s of %r raised (%d so far); the call it watched is not affected",
-        kind,
-        name,
-        times,
-        exc_info=error,
-    )
+    message = "%s of %r raised (%d so far); the call it watched is not affected"
+    write(logging.ERROR, message, kind, name, times, error=error)
+
+
+def write(level: int, message: str, *args: object, error: BaseException | None = None) -> None:
+    """Write a line; a log handler or filter that raises is a user's hook like any other."""
+    with contextlib.suppress(Exception):
+        logger.log(level, message, *args, exc_info=error, stacklevel=2)
 
 
 def hook_name(hook: Any) -> str:

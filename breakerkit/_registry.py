@@ -130,7 +130,8 @@ class Registry:
     def adopt(self, guard: Guard) -> None:
         """Keep a guard in mind, weakly, so that listeners who come later reach it."""
         self._guards.add(guard)
-        if self._hub.listeners():  # one may have come while the guard was being made
+        # One may have come, or gone, while the guard was being made.
+        if self._hub.listeners() or guard.hub.waiting is not None:
             with guard.lock:
                 guard.retune()
 

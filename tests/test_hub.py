@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from breakerkit import Registry, State, _hub, breaker
+from breakerkit import BreakerConfig, CircuitBreaker, Registry, State, _hub, breaker
+from breakerkit.circuit.guard import Guard
 from breakerkit.events import CallFailed, CallSucceeded, ConfigChanged, StateChanged
 from breakerkit.testing import ManualClock
 from tests.shapes import Shape, every_shape, in_thread, raising, returning
@@ -223,6 +224,23 @@ def test_listeners_come_and_go_in_many_threads(clock: ManualClock) -> None:
     with pytest.raises(ConnectionError):
         guarded.call(raising(ConnectionError()))
     assert sorted(seen) == sorted([*range(16), *range(100, 116)])
+
+
+@pytest.mark.parametrize("comes", [True, False], ids=["comes", "goes"])
+def test_a_listener_while_a_breaker_is_being_made(clock: ManualClock, comes: bool) -> None:
+    """A registry's listener that comes or goes between a breaker's making and its adoption counts."""
+    registry = Registry()
+    seen: list[Any] = []
+    unsubscribe = registry.subscribe(seen.append) if not comes else None
+    guard = Guard("b", BreakerConfig(failure_threshold=1), clock, registry.hub)
+    if unsubscribe is None:
+        registry.subscribe(seen.append)
+    else:
+        unsubscribe()
+    registry.adopt(guard)
+    with pytest.raises(ConnectionError):
+        CircuitBreaker(guard, named=False).call(raising(ConnectionError()))
+    assert bool(seen) is comes
 
 
 def test_an_event_nobody_waits_for_any_more(clock: ManualClock) -> None:

@@ -153,6 +153,31 @@ def test_nothing_is_formatted_for_a_level_that_is_off(
     assert _Loud.formatted == 0
 
 
+@pytest.mark.parametrize("kind", ["handler", "filter"])
+def test_a_log_handler_that_raises_harms_no_call(
+    clock: ManualClock, caplog: pytest.LogCaptureFixture, kind: str
+) -> None:
+    """A handler or filter of the application's is a hook like any other: outcomes stand."""
+    caplog.set_level(logging.DEBUG, "breakerkit")
+    handler = logging.Handler()
+    broken = raising(OSError("no log of mine"))
+    setattr(handler, "emit" if kind == "handler" else "filter", lambda record: broken())
+    logger = logging.getLogger("breakerkit")
+    logger.addHandler(handler)
+    try:
+        family = breaker("f", key=lambda key: key, max_keys=1, failure_threshold=1, clock=clock)
+        guarded = family.get(1)
+        guarded.on_open(lambda context: broken())
+        _open(guarded)
+        family.get(2)
+        with _rejected():
+            guarded.call(returning())
+        clock.advance(30)
+        assert guarded.call(returning(7)) == 7
+    finally:
+        logger.removeHandler(handler)
+
+
 def test_a_hook_that_answers_nothing_has_its_types_name() -> None:
     """A hook's name is its qualified name, else that of its type, whatever it does when asked."""
 

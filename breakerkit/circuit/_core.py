@@ -167,6 +167,7 @@ class Core:
         held = switches.in_force(handles, now)
         self.handles, self.mode = handles, held.mode if held else Mode.AUTO
         if self.mode is not old_mode and self.mode in {Mode.FORCED_OPEN, Mode.DISABLED}:
+            self.plain = False  # first: the new generation is for nobody to enter without the lock
             changes.renew(self.machine, now)
         after = self.reads()
         if before is not after:

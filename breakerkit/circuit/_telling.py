@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from breakerkit import _fields as fields
-from breakerkit._log import fault_in, hook_name, logger
+from breakerkit._log import fault_in, hook_name, logger, write
 from breakerkit.circuit import _view as views
 from breakerkit.circuit._backoff import Backoff
 from breakerkit.circuit._moves import FALLBACK_DURATION
@@ -58,9 +58,9 @@ def log_move(name: str, move: Move) -> None:
     if not logger.isEnabledFor(logging.INFO):
         return
     if move.opened is not None:
-        logger.info("circuit breaker %r opened: %s", name, move.opened.reason)
+        write(logging.INFO, "circuit breaker %r opened: %s", name, move.opened.reason)
     else:
-        logger.info("circuit breaker %r is %s", name, move.new.value)
+        write(logging.INFO, "circuit breaker %r is %s", name, move.new.value)
 
 
 def tell_opening(

@@ -271,3 +271,16 @@ def test_a_call_from_before_the_slow_rule_is_slow_by_its_length() -> None:
     rig.wait(1)
     rig.end(call)
     assert rig.slow == (1, 1)
+
+
+def test_only_slow_calls_are_judged_when_one_turns_slow() -> None:
+    """A threshold lowered below the streak is judged at the next completed call, not by a call that hangs."""
+    rig = Rig(**{**SLOW, "failure_threshold": 5, "minimum_calls": 10})
+    rig.fail(3)
+    rig.breaker.reconfigure(failure_threshold=2)
+    rig.hang()
+    rig.wait(1)
+    rig.hang()
+    assert (rig.state, rig.slow) == (State.CLOSED, (4, 1))
+    rig.fail()
+    assert rig.seen.reason is OpenReason.CONSECUTIVE_FAILURES

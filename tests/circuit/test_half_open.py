@@ -17,6 +17,7 @@ def test_at_most_so_many_probes_at_once(limit: int) -> None:
     rig.hang(limit)
     error = rig.rejected()
     assert isinstance(error, ProbeLimitError)
+    assert (error.reason, error.opened_at) == (rig.seen.reason, rig.seen.opened_at)
     assert (rig.seen.probes_active, rig.seen.probe_successes, rig.seen.failures) == (limit, 0, 1)
 
 
@@ -293,3 +294,29 @@ def test_a_clock_that_steps_back_under_a_probe() -> None:
     assert caught.value.retry_after == 5
     clock.at = 5.0
     assert (b.snapshot().probes_active, probe is None) == (0, False)
+
+
+def test_a_late_failing_probe_does_not_grow_the_period() -> None:
+    """Open periods grow by openings, not by results of an earlier half-open period."""
+    rig = probing(probe_limit=2, open_duration=backoff(1, factor=2))
+    late = rig.start()
+    rig.fail()
+    rig.end(late, ConnectionError())
+    rig.wait(2)
+    rig.fail()
+    assert rig.seen.retry_after == 4
+
+
+def test_the_end_of_a_late_block_closes_nothing() -> None:
+    """It frees no slot, so a threshold that was lowered meanwhile is not judged."""
+    rig = Rig(failure_threshold=1, open_duration=1, probe_success_threshold=3)
+    late = rig.start()
+    late_decided = rig.breaker.guard()
+    with late_decided:
+        rig.fail()
+        rig.wait(1)
+        rig.ok(2)
+        rig.breaker.reconfigure(probe_success_threshold=2)
+        late_decided.ignore()
+    rig.end(late)
+    assert rig.state is State.HALF_OPEN

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from breakerkit import BreakerConfig, OpenReason, ProbeLimitError, State
+from breakerkit import BreakerConfig, CallRejected, OpenReason, ProbeLimitError, State
 from breakerkit._outcome import Outcome
 from breakerkit.circuit import _changes as changes
 from breakerkit.circuit._counting import FAR, drawn, never
@@ -174,3 +174,61 @@ def test_a_refused_probe_says_when_it_opened() -> None:
     assert isinstance(refused, ProbeLimitError)
     assert opened_at is not None
     assert refused.opened_at == opened_at
+
+
+class Passing(CountWindow):
+    """A window in which other threads draw tickets while a marked call joins."""
+
+    __slots__ = ("period",)
+
+    def mark(self, ticket: int, now: float) -> None:
+        """Let two others pass."""
+        super().mark(ticket, now)
+        next(self.period.ticks), next(self.period.ticks)
+
+
+def test_a_failure_that_makes_the_minimum_is_not_passed() -> None:
+    """With no minimum the very first failure opens it, though others draw tickets before it is judged."""
+    made = machine(failure_threshold=None, window_size=10)
+    period = closed(made)
+    period.window = Passing(10)
+    period.window.period = period
+    made.settle(Lease(period, 0.0), Outcome.FAILURE, 0.0)
+    assert made.moves[0].opened is not None
+    assert made.moves[0].opened.evidence.window_calls == 1
+
+
+def test_a_failure_asks_for_attention_before_it_draws() -> None:
+    """A success that draws its ticket after a failure must come to the lock; after a success it need not."""
+    made = machine()
+    period = closed(made)
+    made.watch(period)
+    calm = period.attention
+    made.settle(Lease(period, 0.0), Outcome.SUCCESS, 0.0)
+    assert period.attention == calm > 0
+    made.settle(Lease(period, 0.0), Outcome.FAILURE, 0.0)
+    assert period.attention < 0
+
+
+def test_one_reading_of_the_clock_per_admission() -> None:
+    """A rejection at the very moment of the opening looks at the clock once, with a listener too."""
+    rig = Rig(failure_threshold=1)
+    rig.breaker.subscribe(lambda _: None, CallRejected)
+    rig.fail()
+    readings: list[float] = []
+    now = rig.clock.now
+    rig.clock.now = lambda: readings.append(now()) or now()  # type: ignore[method-assign]  # it counts
+    rig.rejected()
+    assert len(readings) == 1
+
+
+@pytest.mark.parametrize("window", [{}, {"window_size": 10}, {"window_duration": 10}])
+def test_a_success_takes_no_lock(window: dict[str, Any]) -> None:
+    """While all is well a success is taken in without the lock, whatever window there is."""
+    rig = Rig(**window)
+    rig.ok(2)
+    guard = rig.breaker._guard
+    guard.lock, lock = None, guard.lock  # type: ignore[assignment]  # whoever takes it fails
+    rig.ok(3)
+    guard.lock = lock
+    assert rig.seen.successes == 5

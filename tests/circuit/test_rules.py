@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from breakerkit import BreakerConfig, Evidence, Mode, OpenReason, State, TripRule
+from breakerkit import BreakerConfig, Evidence, Mode, OpenReason, State, TripRule, backoff
 from breakerkit.circuit._rules import Rate, built_in, verdict
 from tests.circuit.rig import Rig
 
@@ -220,3 +220,19 @@ def test_a_rule_runs_outside_the_lock() -> None:
     rigs[0].fail()
     assert rigs[0].state is State.CLOSED
     assert rigs[0].contexts == []
+
+
+def test_a_verdict_that_comes_too_late_grows_nothing() -> None:
+    """A verdict on a period that is over opens nothing, and the next open period is the first."""
+    rigs: list[Rig] = []
+
+    def answer(seen: Evidence) -> str | None:
+        if seen.consecutive_failures == 1:
+            rigs[0].breaker.reset()
+        return "mine"
+
+    rigs.append(Rig(failure_threshold=2, trip_rules=Rule(answer), open_duration=backoff(1)))
+    rigs[0].fail()
+    rigs[0].breaker.reconfigure(trip_rules=())
+    rigs[0].fail(2)
+    assert rigs[0].seen.retry_after == 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -205,6 +205,17 @@ _twins = [scene for scene in SCENES if scene.twin]
 def test_any_preemption_is_some_order_of_whole_steps(scene: Scene) -> None:
     """Wherever one thread is preempted, what is seen is what some serial order shows."""
     assert list(scene.faults(TurnLock, scene.every)) == []
+
+
+@_scenes
+def test_what_a_listener_hears_is_some_order_too(scene: Scene) -> None:
+    """With a listener, events come as some serial order tells them, and nothing else changes."""
+
+    def before(world: World) -> None:
+        scene.before(world.listen())
+
+    heard = replace(scene, before=before)
+    assert list(heard.faults(TurnLock, 4 * scene.every - 1)) == []
 
 
 @pytest.mark.parametrize("scene", _twins, ids=[scene.name for scene in _twins])

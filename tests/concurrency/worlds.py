@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from breakerkit import CircuitOpenError, Registry, breaker
+from breakerkit.events import CallFailed, CallRejected, StateChanged
 from breakerkit.testing import ManualClock
 from tests.concurrency.scheduling import Interleaving, Plan, Preempt, TurnLock
 from tests.concurrency.tracing import tick
@@ -39,6 +40,17 @@ class World:
         )
         self.lock = self.breaker._guard.lock = lock
         self.blocks: list[Any] = []
+        self.heard: list[tuple[str, ...]] = []
+
+    def listen(self) -> World:
+        """Hear of failures, rejections and moves; so no call takes the lock-free path."""
+
+        def hear(event: Any) -> None:
+            moved = isinstance(event, StateChanged)
+            self.heard.append((event.old, event.new) if moved else (type(event).__name__,))
+
+        self.breaker.subscribe(hear, StateChanged, CallFailed, CallRejected)
+        return self
 
     def begin(self) -> None:
         """The dependency has been reached."""
@@ -173,7 +185,7 @@ def in_order(make: Make, bodies: Sequence[Body], order: Sequence[int]) -> tuple[
     for who in order:
         for result in itertools.islice(running[who], 1):
             results[who] = result
-    return tuple(results), world.seen(), tuple(world.opened)
+    return tuple(results), world.seen(), tuple(world.opened), tuple(world.heard)
 
 
 def allowed(make: Make, bodies: Sequence[Body]) -> set[Any]:
@@ -189,7 +201,7 @@ def interleaved(
     world = make(lock)
     threads = [functools.partial(body.run, world) for body in bodies]
     results = Interleaving(threads, plan).run(lock)
-    return (tuple(results), world.seen(), tuple(world.opened)), world
+    return (tuple(results), world.seen(), tuple(world.opened), tuple(world.heard)), world
 
 
 def preemptions(
