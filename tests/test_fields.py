@@ -139,6 +139,22 @@ def test_what_answers_at_once(function: Any, at_once: bool) -> None:
     assert fields.answers_at_once(function) is at_once
 
 
+class Hostile:
+    """A callable proxy that raises whatever it likes when it is asked for an attribute."""
+
+    def __call__(self, _: object) -> None:
+        """Be called."""
+
+    def __getattr__(self, name: str) -> object:
+        raise RuntimeError(name)
+
+
+def test_a_hostile_proxy_is_a_callable_like_any_other() -> None:
+    """What cannot be asked how it is called is taken as it is."""
+    assert not fields.is_coroutine_function(Hostile())
+    assert fields.answers_at_once(Hostile())
+
+
 class Unsigned:
     """A callable that does not say how it is called."""
 
