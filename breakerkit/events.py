@@ -56,7 +56,7 @@ class OpenReason(enum.StrEnum):
     FORCED = "forced"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Evidence:
     """What the trip rules judge after a completed call.
 
@@ -77,7 +77,7 @@ class Evidence:
     error: BaseException | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class OpenContext:
     """What an opening callback, and a callable ``open_duration``, are told.
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
-
-import attrs
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from breakerkit import _fields as fields
 from breakerkit.events import OpenReason
@@ -30,8 +28,7 @@ class TripRule(Protocol):
         ...
 
 
-@attrs.frozen
-class StreakRule:
+class StreakRule(NamedTuple):
     """Open at so many failures in a row."""
 
     threshold: int
@@ -42,8 +39,7 @@ class StreakRule:
         return OpenReason.CONSECUTIVE_FAILURES if reached else None
 
 
-@attrs.frozen
-class Rate:
+class Rate(NamedTuple):
     """A share of calls, compared without any division or float."""
 
     minimum: int
@@ -62,8 +58,7 @@ class Rate:
         return calls >= self.minimum and marked * 100 * self.denominator >= self.numerator * calls
 
 
-@attrs.frozen
-class FailureRateRule:
+class FailureRateRule(NamedTuple):
     """Open at a share of failures among the calls in the window."""
 
     rate: Rate
@@ -74,8 +69,7 @@ class FailureRateRule:
         return OpenReason.FAILURE_RATE if reached else None
 
 
-@attrs.frozen
-class SlowCallRule:
+class SlowCallRule(NamedTuple):
     """Open at a share of slow calls among those in the slow-call tally."""
 
     rate: Rate
