@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 from breakerkit import ProbeLimitError, State, breaker
-from breakerkit.events import CallSucceeded, StateChanged
+from breakerkit.events import CallRejected, CallSucceeded, StateChanged
 from breakerkit.testing import ManualClock
 from tests.shapes import Shape, every_shape, raising, returning, value_shapes
 
@@ -126,6 +126,21 @@ def test_in_a_listener(clock: ManualClock, shape: Shape, kind: type) -> None:
         shape.run(guarded, returning())
     strike.armed = False
     _probes_again(guarded, clock)
+
+
+@every_shape
+def test_in_a_listener_of_rejections(clock: ManualClock, shape: Shape) -> None:
+    """A listener that is interrupted by a rejection takes no slot either."""
+    strike = Striking()
+    guarded = _half_open(clock)
+    guarded.subscribe(strike, CallRejected)
+    with guarded.guard():
+        strike.armed = True
+        with pytest.raises(KeyboardInterrupt):
+            shape.run(guarded, returning())
+        strike.armed = False
+    assert guarded.snapshot().rejected == 1
+    assert guarded.state is State.CLOSED
 
 
 @every_shape
