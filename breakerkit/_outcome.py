@@ -73,7 +73,7 @@ class Classifier:
         if isinstance(error, BaseExceptionGroup):
             return self._judge_group(error)
         # Filters are not asked about a cancellation: one that expects an Exception would raise.
-        if isinstance(error, CallRejectedError) or not isinstance(error, Exception):
+        if _is_neutral(error):
             return Outcome.NEUTRAL
         if _matches(self._ignore_on, error):
             return Outcome.NEUTRAL
@@ -84,7 +84,13 @@ class Classifier:
         return Outcome.FAILURE if _matches(self._failure_on, error) else Outcome.NEUTRAL
 
     def _judge_group(self, group: BaseExceptionGroup[BaseException]) -> Outcome:
-        """Judge a group: by its own type where a filter lists one, else by its leaves."""
+        """Judge a group: by its own type where a filter lists one, else by its leaves.
+
+        One of nothing but rejections and cancellations is neutral, whatever is listed.
+        """
+        leaves = _leaves(group)
+        if all(map(_is_neutral, leaves)):
+            return Outcome.NEUTRAL
         for listed, outcome in (
             (self._ignore_on, Outcome.NEUTRAL),
             (self._success_on, Outcome.SUCCESS),
@@ -92,11 +98,16 @@ class Classifier:
         ):
             if _lists_group(listed, group):
                 return outcome
-        leaves = {self.error(leaf) for leaf in _leaves(group)}
+        outcomes = {self.error(leaf) for leaf in leaves}
         for outcome in (Outcome.FAILURE, Outcome.SUCCESS):
-            if outcome in leaves:
+            if outcome in outcomes:
                 return outcome
         return Outcome.NEUTRAL
+
+
+def _is_neutral(error: BaseException) -> bool:
+    """Tell what no filter can make evidence: nothing was run, or somebody ended it."""
+    return isinstance(error, CallRejectedError) or not isinstance(error, Exception)
 
 
 def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from datetime import timedelta
 from typing import Any
+from unittest.mock import AsyncMock
 
 import attrs
 import pytest
@@ -153,6 +154,12 @@ def test_a_hostile_proxy_is_a_callable_like_any_other() -> None:
     """What cannot be asked how it is called is taken as it is."""
     assert not fields.is_coroutine_function(Hostile())
     assert fields.answers_at_once(Hostile())
+
+
+def test_an_object_may_be_a_coroutine_function() -> None:
+    """An object that `inspect` takes for a coroutine function is one here too."""
+    assert fields.is_coroutine_function(AsyncMock())
+    assert not fields.answers_at_once(AsyncMock())
 
 
 class Unsigned:

@@ -610,6 +610,21 @@ def test_many_keys_in_bounded_memory_and_time(family):
     assert took < 30  # far above what it takes: a cost that grows with the keys would be minutes
 
 
+def test_a_key_that_closed_by_a_lapse_may_be_forgotten(family, clock):
+    """A half-open breaker whose last hung probe has lost its slot is closed, and has no evidence."""
+    keyed = family(max_keys=1, open_duration=1, probe_limit=2, probe_timeout=1)
+    _trip(keyed, "old")
+    clock.advance(1)
+    hung = keyed.get("old").guard()
+    hung.__enter__()
+    keyed.get("old").call(returning())
+    assert keyed.get("old").state is State.HALF_OPEN
+    clock.advance(1)
+    keyed.get("new")
+    assert [key for key, _ in keyed._family.items()] == ["new"]
+    hung.__exit__(None, None, None)
+
+
 def test_all_keys_open_does_not_cost_more_and_more(family):
     """A family in which everything is open grows without looking at every key for each new one."""
     keyed = family(max_keys=100)

@@ -155,6 +155,13 @@ def test_a_filter_may_name_groups(name: str, outcome: Outcome) -> None:
     assert judge(error, **{name: (KeyError, ExceptionGroup)}) is outcome
 
 
+@pytest.mark.parametrize("name", ["failure_on", "success_on"])
+def test_a_listed_group_of_nothing_but_rejections_is_neutral(name: str) -> None:
+    """Where nothing was run, a list that names groups makes no evidence of it."""
+    assert judge(group(REJECTED, KeyboardInterrupt()), **{name: ExceptionGroup}) is NEUTRAL
+    assert judge(group(group(REJECTED)), **{name: BaseExceptionGroup}) is NEUTRAL
+
+
 def test_a_list_of_other_types_is_no_list_of_groups() -> None:
     """A type that is no group's does not decide for a group, `Exception` itself included."""
     error = ExceptionGroup("several", [ValueError()])

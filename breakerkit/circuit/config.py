@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 __all__ = ["BreakerConfig"]
 
 
+#: The least ``window_duration``, in seconds: a tenth of it must still divide any clock's reading.
+NARROWEST = 1e-6
+
+
 def _to_open_duration(
     value: float | timedelta | Backoff | Callable[[OpenContext], float | timedelta],
 ) -> OpenDuration:
@@ -99,7 +103,14 @@ class BreakerConfig:
     trip_rules: tuple[TripRule, ...] = attrs.field(default=(), converter=to_rules)
 
     def __attrs_post_init__(self) -> None:
-        fields.check(self, self._window_pair(), self._minimum(), self._slow(), self._some_rule())
+        fields.check(
+            self,
+            self._window_pair(),
+            self._narrow(),
+            self._minimum(),
+            self._slow(),
+            self._some_rule(),
+        )
 
     @property
     def has_window(self) -> bool:
@@ -134,6 +145,12 @@ class BreakerConfig:
             f"window_size={self.window_size}, window_duration={self.window_duration}: "
             "only one of them may be given"
         )
+
+    def _narrow(self) -> str | None:
+        width = self.window_duration
+        if not fields.sound(width) or width is None or width >= NARROWEST:
+            return None
+        return f"window_duration={width}: must be at least {NARROWEST} (a microsecond)"
 
     def _minimum(self) -> str | None:
         if not fields.sound(self.window_size, self.minimum_calls) or not self.window_size:

@@ -63,6 +63,14 @@ def test_defaults(field: str, default: object) -> None:
     assert len(attrs.fields(BreakerConfig)) == 17
 
 
+@pytest.mark.parametrize("width", [5e-324, 1e-308, 9e-7])
+def test_a_window_that_no_clock_can_measure(width: float) -> None:
+    """A window narrower than a microsecond is refused, for its buckets would have no width."""
+    with pytest.raises(ConfigError, match=r"window_duration=.*: must be at least 1e-06 \(a micro"):
+        BreakerConfig(window_duration=width)
+    assert BreakerConfig(window_duration=1e-6).has_window
+
+
 def test_is_keyword_only() -> None:
     """No field can be given by position."""
     with pytest.raises(TypeError):
