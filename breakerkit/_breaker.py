@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 
 from breakerkit import _fields as fields
 from breakerkit._callbacks import OpenCallback
+from breakerkit._policy import Policy, arguments
 from breakerkit._shell._blocks import GuardBlock
-from breakerkit._shell._calls import Cancelling, guarded_by, run_call
-from breakerkit._shell._objects import check_callable, guard_callable
-from breakerkit._shell._shapes import Shape, shape_of
-from breakerkit.cancel import CancelSignal
+from breakerkit._shell._calls import Cancelling, run_call
+from breakerkit._shell._functions import guard_function
+from breakerkit._shell._shapes import Shape
 from breakerkit.circuit import _control as control
 from breakerkit.circuit.config import BreakerConfig
 from breakerkit.circuit.guard import Guard
@@ -23,20 +22,12 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from breakerkit._typing import Guarded
+    from breakerkit.cancel import CancelSignal
     from breakerkit.circuit._switches import ModeHandle
     from breakerkit.circuit._view import Snapshot
 
 __all__ = ["CircuitBreaker"]
 
-
-class Unnamed(str):
-    """A name that is told from one that a user gave, though it may read the same."""
-
-    __slots__ = ()
-
-
-#: The name of a breaker that was given none and has decorated nothing yet.
-UNNAMED = Unnamed("unnamed")
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -44,20 +35,18 @@ T = TypeVar("T")
 C = TypeVar("C", bound=Callable[..., Any])
 
 
-class CircuitBreaker:
+class CircuitBreaker(Policy):
     """A circuit breaker (Nygard, *Release It!*): decorate with it, or call through it.
 
     One object serves threads, tasks and event loops, sync and async. Make one
     with `breaker`; the same name gives the same object.
     """
 
-    __slots__ = ("__weakref__", "_guard", "_named")
+    __slots__ = ()
 
-    def __init__(self, guard: Guard, *, named: bool = False, **settings: Any) -> None:
-        if not isinstance(guard, Guard) or settings:
-            raise TypeError("make a circuit breaker with breaker(name, ...), not with its class")
-        self._guard = guard
-        self._named = named
+    kind = "breaker"
+    settings = BreakerConfig
+    keeper = Guard
 
     # -- use ---------------------------------------------------------------
 
@@ -71,15 +60,7 @@ class CircuitBreaker:
         Raises:
             TypeError: it cannot be guarded; never a silent no-op.
         """
-        bare = getattr(target, "__func__", target)
-        check_callable(bare)
-        if guarded_by(self, bare):
-            return target
-        if shape_of(bare) in {Shape.PLAIN, Shape.GENERATOR}:
-            self._guard.check_sync()
-            self._guard.sync_used = True
-        self._name_after(bare)
-        return guard_callable(target, self, gate=self._guard)
+        return super().__call__(target)
 
     def call(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call ``function`` through the breaker; await the result of an async one.
@@ -108,16 +89,17 @@ class CircuitBreaker:
             TypeError: ``operation`` is not callable, ``args`` no sequence, ``kwargs`` no
                 mapping, or ``cancel`` no `CancelSignal`.
         """
-        if isinstance(args, str) or not isinstance(args, Sequence):
-            raise TypeError(f"args={fields.show(args)}: must be a list or tuple of arguments")
-        if kwargs is not None and not isinstance(kwargs, Mapping):
-            raise TypeError(f"kwargs={fields.show(kwargs)}: must be a dict of arguments, or None")
-        if cancel is None:
-            return run_call(self._guard, self, operation, args, kwargs or {})  # type: ignore[no-any-return]  # what the operation returns
-        if not isinstance(cancel, CancelSignal):
-            raise TypeError(f"cancel={fields.show(cancel)}: must be a CancelSignal or None")
-        gate = Cancelling(self._guard, cancel, self.name)
-        return run_call(gate, self, operation, args, kwargs or {})  # type: ignore[no-any-return]  # what the operation returns
+        given = arguments(args, kwargs, cancel)
+        gate = self._guard if cancel is None else Cancelling(self._guard, cancel, self.name)
+        return run_call(gate, self, operation, args, given)  # type: ignore[no-any-return]  # what the operation returns
+
+    def _serve(self, shape: Shape) -> None:
+        if shape in {Shape.PLAIN, Shape.GENERATOR}:
+            self._guard.check_sync()
+            self._guard.sync_used = True
+
+    def _around(self, function: Callable[..., Any], shape: Shape) -> Callable[..., Any]:
+        return guard_function(self._guard, function, shape)
 
     def guard(self) -> GuardBlock:
         """Return a block to ``with`` or ``async with``, once."""
@@ -126,14 +108,9 @@ class CircuitBreaker:
     # -- look --------------------------------------------------------------
 
     @property
-    def name(self) -> str:
-        """Its name."""
-        return self._guard.name
-
-    @property
     def config(self) -> BreakerConfig:
         """The settings in force."""
-        return self._guard.config
+        return self._guard.config  # type: ignore[no-any-return]  # a BreakerConfig
 
     @property
     def state(self) -> State:
@@ -178,11 +155,10 @@ class CircuitBreaker:
         Raises:
             ConfigError: something is wrong with it; then nothing has changed.
         """
-        if config is not None and not isinstance(config, BreakerConfig):
-            raise TypeError(f"config={fields.show(config)}: must be a BreakerConfig")
-        new = (config or self.config).evolve(**changes)
-        control.reconfigure(self._guard, new)
-        return new
+        return self._reconfigured(config, changes)  # type: ignore[no-any-return]  # a BreakerConfig
+
+    def _swap(self, config: BreakerConfig) -> None:
+        control.reconfigure(self._guard, config)
 
     def on_open(
         self, callback: C, /, *extras: Any, loop: asyncio.AbstractEventLoop | None = None
@@ -204,17 +180,6 @@ class CircuitBreaker:
             )
         control.add_callback(self._guard, OpenCallback(callback, extras, loop=loop))
         return callback
-
-    def subscribe(
-        self, listener: Callable[[Any], object], /, *kinds: type[Any]
-    ) -> Callable[[], None]:
-        """Tell ``listener`` every event, or those of ``kinds``; return what ends that.
-
-        Raises:
-            TypeError: the listener is a coroutine function or not callable, or
-                a kind is no event class.
-        """
-        return control.subscribe(self._guard, listener, kinds)
 
     def force_open(
         self,
@@ -256,29 +221,3 @@ class CircuitBreaker:
 
     def __repr__(self) -> str:
         return f"<CircuitBreaker {self.name!r} {self.state.value}>"
-
-    def __copy__(self) -> CircuitBreaker:
-        return self
-
-    def __deepcopy__(self, memo: object) -> CircuitBreaker:
-        return self
-
-    def _snapshots(self) -> dict[str, Snapshot]:
-        return {self.name: self.snapshot()}
-
-    def _name_after(self, target: Any) -> None:
-        """Take the name of the first function decorated, if none was given."""
-        if isinstance(self._guard.name, Unnamed):
-            self._guard.rename(qualified(target))
-
-
-def qualified(target: Any) -> str:
-    """Return ``module.qualname`` of a callable, or of what it wraps, or of its type."""
-    while isinstance(target, functools.partial):
-        target = target.func
-    if not isinstance(getattr(target, "__qualname__", None), str):
-        target = type(target)
-    # Methods of built-in types know their class instead of a module, or neither.
-    owner = getattr(target, "__objclass__", None) or getattr(target, "__self__", None)
-    module = getattr(target, "__module__", None) or getattr(owner, "__module__", None)
-    return f"{module or type(owner).__module__}.{target.__qualname__}"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import copyreg
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar, Unpack, overload
 
 from breakerkit import _fields as fields
 from breakerkit._breaker import CircuitBreaker
-from breakerkit._making import Making
+from breakerkit._families import family
+from breakerkit._making import Making, pickles_by_name
 from breakerkit._methods import public_methods
-from breakerkit._registry import Registry, registry
 from breakerkit._shell._foreign import Patch
 from breakerkit._shell._objects import guard_per_instance
 from breakerkit.errors import ConfigError
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable
 
     from breakerkit._keyed import KeyedBreakers
+    from breakerkit._registry import Registry
     from breakerkit._typing import Guarded, Settings
     from breakerkit.circuit.config import BreakerConfig
     from breakerkit.clock import Clock
@@ -92,13 +92,10 @@ def breaker(
     """
     if key is None and max_keys != MOST_KEYS:
         raise ConfigError(f"max_keys={fields.show(max_keys)}: is for keyed breakers, give key= too")
-    making = Making(config, clock, registry, settings)
-    if name is not None and not isinstance(name, str):
-        own = making.unnamed() if key is None else making.family(None, key, max_keys)
-        return own(name)
-    if key is not None:
-        return making.family(name, key, max_keys)
-    return making.unnamed() if name is None else making.named(name)
+    making = Making(CircuitBreaker, config, clock, registry, settings)
+    target, name = (None, name) if name is None or isinstance(name, str) else (name, None)
+    own: Any = making.any(name) if key is None else family(making, name, key, max_keys)
+    return own if target is None else own(target)
 
 
 def breaker_methods(
@@ -139,7 +136,7 @@ def breaker_methods(
         raise ConfigError("name='': must be a text that is not empty, or left out")
     if name is not None and not isinstance(name, str):
         raise TypeError(f"name={fields.show(name)}: use @breaker_methods(...), with parentheses")
-    making = Making(config, clock, registry, dict(settings))
+    making = Making(CircuitBreaker, config, clock, registry, dict(settings))
 
     def decorate(kind: type[T]) -> type[T]:
         if not isinstance(kind, type):
@@ -165,7 +162,12 @@ def _names(names: Iterable[str] | None) -> tuple[str, ...] | None:
 
 
 def _guarded(
-    making: Making, kind: type, name: str | None, method: str, value: Any, scope: str
+    making: Making[CircuitBreaker],
+    kind: type,
+    name: str | None,
+    method: str,
+    value: Any,
+    scope: str,
 ) -> Any:
     def one() -> CircuitBreaker:
         return making.unlisted(f"{name or _qualified(kind)}.{method}")
@@ -211,18 +213,4 @@ def protect(target: str, policy: Callable[[Any], Any], /) -> Callable[[], None]:
     return patch.undo
 
 
-def _reduce(one: CircuitBreaker) -> tuple[Any, ...]:
-    """Tell pickle: a shared breaker goes by its name, and becomes the one of that name over there."""
-    if not one._named:
-        raise TypeError(f"{one!r} is not in the shared registry: only breakers named there pickle")
-    return fetch, (one.name, one.config)
-
-
-copyreg.pickle(CircuitBreaker, _reduce)
-
-
-def fetch(name: str, config: BreakerConfig) -> CircuitBreaker:
-    """Return the shared breaker of this name, made with ``config`` if there is none (for pickle)."""
-    if name in registry:
-        return registry.get(name)  # type: ignore[no-any-return]  # a breaker pickled under this name
-    return Making(config, None, None, {}).named(name)
+pickles_by_name(CircuitBreaker)

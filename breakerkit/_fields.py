@@ -86,6 +86,28 @@ def build(kind: type[T], settings: Mapping[str, Any]) -> T:
     raise ConfigError(f"{kind.__name__}: " + "; ".join(texts))
 
 
+def evolve(config: T, changes: Mapping[str, Any]) -> T:
+    """Return a new, checked config with ``changes`` to the fields of this one.
+
+    Raises:
+        ConfigError: a change is unknown or wrong, alone or with the rest.
+    """
+    return build(type(config), attrs.asdict(config, recurse=False) | dict(changes))  # type: ignore[arg-type]  # an attrs object
+
+
+def changed(config: Any, other: Any = None) -> str:
+    """Return the fields that differ from the defaults, or from ``other``, as one would write them."""
+    kind = type(config)
+    default = kind()
+    pairs = [
+        f"{field.name}={show(value)}"
+        for field in attrs.fields(kind)
+        if (value := getattr(config, field.name)) != getattr(default, field.name)
+        or value != getattr(other or default, field.name)
+    ]
+    return f"{kind.__name__}({', '.join(pairs)})"
+
+
 #: What other libraries call it.
 _ELSEWHERE = {
     "fail_max": "failure_threshold",

@@ -10,6 +10,7 @@ import attrs
 
 from breakerkit import _fields as fields
 from breakerkit._log import PASSING, fault_in, hook_name
+from breakerkit.events import Event
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,16 +21,23 @@ MOST_WAITING = 10_000
 
 @attrs.frozen(eq=False)
 class Subscription:
-    """One listener and the kinds of event it wants."""
+    """One listener and the kinds of event it wants; none are all."""
 
     listener: Callable[[Any], object]
     kinds: tuple[type[Any], ...]
 
 
 def subscription(
-    listener: Callable[[Any], object], kinds: tuple[type[Any], ...], known: tuple[type[Any], ...]
+    listener: Callable[[Any], object],
+    kinds: tuple[type[Any], ...],
+    known: tuple[type[Any], ...] = (),
 ) -> Subscription:
     """Check a listener and its kinds; no kinds mean all.
+
+    Args:
+        listener: a plain callable of one event.
+        kinds: event classes it wants; a base class stands for those below it.
+        known: the kinds there are; any event class if none are given.
 
     Raises:
         TypeError: the listener is no plain callable, or a kind is no event class.
@@ -41,10 +49,14 @@ def subscription(
             " no coroutine function"
         )
     for kind in kinds:
-        if kind not in known:
-            names = ", ".join(one.__name__ for one in known)
+        if not _is_event(kind) or (known and not any(issubclass(one, kind) for one in known)):
+            names = ", ".join(one.__name__ for one in known) or "the event classes"
             raise TypeError(f"kind={fields.show(kind)}: must be one of {names}")
-    return Subscription(listener, kinds or known)
+    return Subscription(listener, kinds)
+
+
+def _is_event(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Event)
 
 
 class Hub:
@@ -83,12 +95,13 @@ class Hub:
         """Return own and inherited listeners."""
         return self._own if self._parent is None else (*self._own, *self._parent.listeners())
 
-    def retune(self) -> frozenset[type[Any]]:
-        """Look again who listens, and return the kinds of event that somebody wants."""
+    def retune(self, kinds: tuple[type[Any], ...]) -> frozenset[type[Any]]:
+        """Look again who listens, and return those of ``kinds`` that somebody wants."""
         targets: dict[type[Any], tuple[Subscription, ...]] = {}
         for one in self.listeners():
-            for kind in one.kinds:
-                targets[kind] = (*targets.get(kind, ()), one)
+            for kind in kinds:
+                if not one.kinds or issubclass(kind, one.kinds):
+                    targets[kind] = (*targets.get(kind, ()), one)
         self._targets = targets
         if targets and self.waiting is None:
             self.waiting = deque(maxlen=MOST_WAITING)

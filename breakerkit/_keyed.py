@@ -5,20 +5,22 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 
-from breakerkit._breaker import CircuitBreaker, Unnamed, qualified
 from breakerkit._callbacks import cannot_await
 from breakerkit._family import Family
 from breakerkit._fields import show
 from breakerkit._log import write
 from breakerkit._methods import SelfFinder
-from breakerkit._shell._calls import guarded_by
+from breakerkit._policy import Unnamed, qualified
+from breakerkit._shell._functions import find_function
 from breakerkit._shell._objects import check_callable, guard_callable
 from breakerkit._shell._shapes import Shape, shape_of
+from breakerkit._shell._wrapped import guarded_by
 from breakerkit.circuit import _control as control
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
+    from breakerkit._breaker import CircuitBreaker
     from breakerkit._typing import GuardedByKey
     from breakerkit.circuit._view import Snapshot
     from breakerkit.circuit.config import BreakerConfig
@@ -46,6 +48,8 @@ class KeyedBreakers:
         config: the settings of every breaker in it.
         max_keys: the bound.
     """
+
+    kind = "breaker"
 
     def __init__(
         self,
@@ -91,9 +95,10 @@ class KeyedBreakers:
 
         def find(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Guard:
             own = args[1:] if args and takes_self(args[0]) else args
-            return self.get(self._key_of(own, kwargs))._guard
+            guard: Guard = self.get(self._key_of(own, kwargs))._guard
+            return guard
 
-        return guard_callable(target, self, find=find)
+        return guard_callable(target, self, lambda bare, shape: find_function(find, bare, shape))
 
     def call(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call ``function`` through the breaker of its arguments' key."""
@@ -195,7 +200,8 @@ def _standing(one: CircuitBreaker, now: float) -> control.Standing:
 
 
 def _now(one: CircuitBreaker) -> float:
-    return one._guard.clock.now()
+    now: float = one._guard.clock.now()
+    return now
 
 
 def _text(key: object) -> str:

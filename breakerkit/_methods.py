@@ -7,7 +7,7 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from breakerkit._fields import near, show
-from breakerkit._shell._calls import beneath
+from breakerkit._shell._wrapped import beneath
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from breakerkit import _fields as fields
 from breakerkit._log import PASSING, fault_in
-from breakerkit.errors import CallRejectedError
+from breakerkit.errors import CallCancelledError, CallRejectedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,7 +73,7 @@ class Classifier:
         if isinstance(error, BaseExceptionGroup):
             return self._judge_group(error)
         # Filters are not asked about a cancellation: one that expects an Exception would raise.
-        if _is_neutral(error):
+        if is_neutral(error):
             return Outcome.NEUTRAL
         if _matches(self._ignore_on, error):
             return Outcome.NEUTRAL
@@ -89,7 +89,7 @@ class Classifier:
         One of nothing but rejections and cancellations is neutral, whatever is listed.
         """
         leaves = _leaves(group)
-        if all(map(_is_neutral, leaves)):
+        if all(map(is_neutral, leaves)):
             return Outcome.NEUTRAL
         for listed, outcome in (
             (self._ignore_on, Outcome.NEUTRAL),
@@ -105,9 +105,13 @@ class Classifier:
         return Outcome.NEUTRAL
 
 
-def _is_neutral(error: BaseException) -> bool:
+def is_neutral(error: BaseException) -> bool:
     """Tell what no filter can make evidence: nothing was run, or somebody ended it."""
-    return isinstance(error, CallRejectedError) or not isinstance(error, Exception)
+    return (
+        isinstance(error, CallRejectedError)
+        or not isinstance(error, Exception)
+        or (isinstance(error, CallCancelledError) and not error.begun)
+    )
 
 
 def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:

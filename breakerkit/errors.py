@@ -2,10 +2,17 @@
 
     BreakerkitError
     ├── ConfigError (ValueError)      the program is wrong: mend the settings
-    │   └── NameConflictError         two settings under one name
+    │   ├── NameConflictError         two settings under one name
+    │   └── RuleError                 a degradation rule that cannot be read
     ├── CallRejectedError             your code was not run: come back later
-    │   └── CircuitOpenError          a circuit breaker is open
-    │       └── ProbeLimitError       it is half-open and every probe slot is taken
+    │   ├── CircuitOpenError          a circuit breaker is open
+    │   │   └── ProbeLimitError       it is half-open and every probe slot is taken
+    │   ├── BulkheadFullError         every slot is taken, and every place in the queue
+    │   ├── LedgerFullError           too much abandoned work is still running
+    │   └── DeadlineExceededError     the time of the calls around it was over before it began
+    ├── CallTimeoutError (TimeoutError)          your code was run, and time ran out
+    ├── WorkerLostError               your code was run by a process that died
+    ├── AllProvidersFailedError (ExceptionGroup) your code was run with every provider it could be
     └── CallCancelledError            your code was not run: you cancelled it first
 
 All of them hold plain values only, beside a reason of yours, so they pickle and keep no
@@ -14,19 +21,27 @@ frame alive.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
 __all__ = [
+    "AllProvidersFailedError",
     "BreakerkitError",
+    "BulkheadFullError",
     "CallCancelledError",
     "CallRejectedError",
+    "CallTimeoutError",
     "CircuitOpenError",
     "ConfigError",
+    "DeadlineExceededError",
+    "LedgerFullError",
     "NameConflictError",
     "ProbeLimitError",
+    "RuleError",
+    "WorkerLostError",
 ]
 
 
@@ -40,6 +55,10 @@ class ConfigError(BreakerkitError, ValueError):
 
 class NameConflictError(ConfigError):
     """Say that a name is taken by a policy with other settings, and show both."""
+
+
+class RuleError(ConfigError):
+    """Say what of a degradation rule cannot be read, where it stands, and what is allowed."""
 
 
 class CallRejectedError(BreakerkitError):
@@ -124,13 +143,111 @@ class ProbeLimitError(CircuitOpenError):
         )
 
 
+class BulkheadFullError(CallRejectedError):
+    """Say that a bulkhead has no slot for the call, and no place to wait or no time left for it.
+
+    ``reason`` is a `breakerkit.events.FullReason`; ``retry_after`` is ``None``: nobody knows when
+    a slot comes free.
+    """
+
+    policy = "bulkhead"
+
+
+class LedgerFullError(CallRejectedError):
+    """Say that so much abandoned work is still running that no more may be begun."""
+
+    policy = "timeout"
+
+
+class DeadlineExceededError(CallRejectedError):
+    """Say that the deadline of the calls around this one had passed before it began."""
+
+    policy = "deadline"
+
+
+class CallTimeoutError(BreakerkitError, TimeoutError):
+    """Say that a call was run and its time ran out; a `TimeoutError`, and a failure.
+
+    Attributes:
+        name: name of the policy whose limit it was.
+        seconds: the limit.
+        abandoned: whether the work goes on in a thread nobody waits for.
+    """
+
+    def __init__(
+        self, name: str, seconds: float, abandoned: bool = False
+    ) -> None:  # pickle gives it by position
+        super().__init__(name, seconds, abandoned)
+        self.name = name
+        self.seconds = seconds
+        self.abandoned = abandoned
+
+    def __str__(self) -> str:
+        rest = "; the work goes on, abandoned" if self.abandoned else ""
+        return f"the call through {self.name!r} took longer than {self.seconds:g} s{rest}"
+
+
+class WorkerLostError(BreakerkitError):
+    """Say that the process that ran the call died in the middle of it.
+
+    Attributes:
+        name: name of the bulkhead.
+        code: exit status of the process; negative: the signal that killed it; ``None``: unknown.
+    """
+
+    def __init__(self, name: str, code: int | None = None) -> None:
+        super().__init__(name, code)
+        self.name = name
+        self.code = code
+
+    def __str__(self) -> str:
+        how = "" if self.code is None else f" (exit status {self.code})"
+        return f"the worker process of bulkhead {self.name!r} died in the middle of the call{how}"
+
+
+class AllProvidersFailedError(BreakerkitError, ExceptionGroup[Exception]):
+    """Say that every provider that could be tried failed; a group of their errors, in order.
+
+    Attributes:
+        name: name of the failover.
+        providers: names of the providers, beside ``exceptions``.
+    """
+
+    name: str
+    providers: tuple[str, ...]
+
+    def __new__(cls, name: str, failures: Sequence[tuple[str, Exception]]) -> Self:
+        """Make a group of what each provider raised; ``failures`` may not be empty."""
+        listed = "; ".join(f"{provider}: {error!r}" for provider, error in failures)
+        made = super().__new__(
+            cls, f"{name!r}: all providers failed ({listed})", [error for _, error in failures]
+        )
+        made.name = name
+        made.providers = tuple(provider for provider, _ in failures)
+        return made
+
+    def __init__(self, name: str, failures: Sequence[tuple[str, Exception]]) -> None:  # noqa: ARG002  # __new__ has used them
+        super().__init__(self.message, self.exceptions)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.name, list(zip(self.providers, self.exceptions, strict=True)))
+
+    def derive(self, excs: Sequence[Any]) -> Any:
+        """Return a plain group: what ``except*`` splits off is no longer all of them."""
+        return ExceptionGroup(self.message, excs)
+
+
 class CallCancelledError(BreakerkitError):
     """Say that the `CancelSignal` was set before the operation began.
 
     Attributes:
         name: name of the policy that would have run it.
         reason: what was given to ``cancel(reason)``.
+        begun: whether a function that raised it had begun; if not, it is no
+            evidence to the policies around.
     """
+
+    begun = True
 
     def __init__(self, name: str, reason: Any = None) -> None:
         super().__init__(name, reason)

@@ -5,12 +5,9 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import attrs
-
-if TYPE_CHECKING:
-    from breakerkit.circuit.config import BreakerConfig
 
 __all__ = [
     "BreakerEvent",
@@ -20,6 +17,7 @@ __all__ = [
     "CallRejected",
     "CallSucceeded",
     "ConfigChanged",
+    "Event",
     "Evidence",
     "Mode",
     "OpenContext",
@@ -132,11 +130,11 @@ class OpenContext:
 
 # Without slots attrs fills a frozen record by one dict, twice as fast: one is made per event.
 @attrs.frozen(slots=False)
-class _Event:
-    """Fields every event has.
+class Event:
+    """What every event of every policy has.
 
     Attributes:
-        name: name of the breaker.
+        name: name of the policy it happened in.
         timestamp: when, in seconds since 1970 by the wall clock.
     """
 
@@ -150,7 +148,7 @@ class _Event:
 
 
 @attrs.frozen(slots=False)
-class StateChanged(_Event):
+class StateChanged(Event):
     """The breaker moved from one state to another.
 
     Attributes:
@@ -167,14 +165,14 @@ class StateChanged(_Event):
 
 
 @attrs.frozen(slots=False)
-class CallSucceeded(_Event):
+class CallSucceeded(Event):
     """A call ended well. ``duration`` is in seconds."""
 
     duration: float
 
 
 @attrs.frozen(slots=False)
-class CallFailed(_Event):
+class CallFailed(Event):
     """A call failed. ``error`` is ``None`` when its value was judged a failure."""
 
     duration: float
@@ -182,7 +180,7 @@ class CallFailed(_Event):
 
 
 @attrs.frozen(slots=False)
-class CallIgnored(_Event):
+class CallIgnored(Event):
     """A call ended in a way that is no evidence: cancelled, ignored, refused further inside."""
 
     duration: float
@@ -190,7 +188,7 @@ class CallIgnored(_Event):
 
 
 @attrs.frozen(slots=False)
-class CallRejected(_Event):
+class CallRejected(Event):
     """A call was not run; in mode ``OBSERVE``: it would not have been, and was.
 
     Attributes:
@@ -205,18 +203,18 @@ class CallRejected(_Event):
 
 
 @attrs.frozen(slots=False)
-class BreakerReset(_Event):
+class BreakerReset(Event):
     """Somebody called ``reset()``; ``old`` is the state it was in."""
 
     old: State
 
 
 @attrs.frozen(slots=False)
-class ConfigChanged(_Event):
-    """The settings were swapped while the breaker was live."""
+class ConfigChanged(Event):
+    """The settings of a policy were swapped while it was live."""
 
-    old: BreakerConfig
-    new: BreakerConfig
+    old: Any
+    new: Any
 
 
 BreakerEvent: TypeAlias = (
@@ -229,7 +227,7 @@ BreakerEvent: TypeAlias = (
     | ConfigChanged
 )
 
-#: Every event class, for a subscription to "all of them".
+#: The events of a circuit breaker.
 EVENT_KINDS: tuple[type[Any], ...] = (
     StateChanged,
     CallSucceeded,

@@ -260,7 +260,7 @@ def test_a_coroutine_function_is_no_key():
 )
 def test_the_class_makes_no_breaker(arguments, settings):
     """A breaker is made by the verb; its class says so, instead of making half of one."""
-    with pytest.raises(TypeError, match=r"make a circuit breaker with breaker\(name, \.\.\.\)"):
+    with pytest.raises(TypeError, match=r"make a CircuitBreaker with breaker\(name, \.\.\.\)"):
         CircuitBreaker(*arguments, **settings)
 
 

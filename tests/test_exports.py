@@ -16,14 +16,7 @@ from breakerkit import testing
 ROOT = Path(__file__).parent.parent
 
 PUBLIC = [
-    "Backoff", "BreakerConfig", "BreakerEvent", "BreakerReset", "BreakerkitError",
-    "CallCancelledError", "CallFailed", "CallIgnored", "CallRejected", "CallRejectedError",
-    "CallSucceeded", "CancelSignal", "CircuitBreaker", "CircuitOpenError", "Clock",
-    "ConfigChanged", "ConfigError", "Evidence", "GuardBlock", "Guarded", "GuardedByKey",
-    "KeyedBreakers", "Mode", "ModeHandle", "NameConflictError", "OpenCallback", "OpenContext",
-    "OpenReason", "ProbeLimitError", "Registry", "Snapshot", "State", "StateChanged",
-    "SystemClock", "TripRule", "WallClock", "backoff", "breaker", "breaker_methods", "protect",
-    "registry", "system_clock",
+    "AllProvidersFailedError", "Backoff", "BreakerConfig", "BreakerEvent", "BreakerReset", "BreakerkitError", "BulkheadFullError", "CallCancelledError", "CallFailed", "CallIgnored", "CallRejected", "CallRejectedError", "CallSucceeded", "CallTimeoutError", "CancelSignal", "CircuitBreaker", "CircuitOpenError", "Clock", "ConfigChanged", "ConfigError", "Deadline", "DeadlineExceededError", "Event", "Evidence", "GuardBlock", "Guarded", "GuardedByKey", "KeyedBreakers", "LedgerFullError", "Mode", "ModeHandle", "NameConflictError", "OpenCallback", "OpenContext", "OpenReason", "ProbeLimitError", "Registry", "RuleError", "Snapshot", "State", "StateChanged", "SystemClock", "TripRule", "WallClock", "WorkerLostError", "backoff", "breaker", "breaker_methods", "check_deadline", "current_deadline", "protect", "registry", "system_clock",
 ]  # fmt: skip
 
 TESTING = [
@@ -48,12 +41,19 @@ def test_each_export_is_there_and_documented(module):
 
 def test_nothing_else_is_public():
     """What a module shows without an underscore is exported, or a module."""
+    used = {"Any", "TYPE_CHECKING", "import_module"}
     shown = {
         name
-        for name, value in vars(breakerkit).items()
-        if not name.startswith("_") and type(value) is not type(sys)
+        for name in dir(breakerkit)
+        if not name.startswith("_") and type(getattr(breakerkit, name)) is not type(sys)
     }
-    assert shown == set(PUBLIC)
+    assert shown - used == set(PUBLIC)
+
+
+def test_a_name_that_is_not_there():
+    """A misspelt name is an AttributeError like that of any module."""
+    with pytest.raises(AttributeError, match="module 'breakerkit' has no attribute 'braker'"):
+        breakerkit.braker  # noqa: B018  # asking for it is the test
 
 
 def test_the_version():

@@ -20,6 +20,7 @@ from breakerkit import (
     _hub,
     _log,
 )
+from breakerkit.events import Event
 from tests.shapes import raising, returning
 
 PASSING = [KeyboardInterrupt, SystemExit, GeneratorExit]
@@ -332,14 +333,14 @@ def test_after_a_fork_nothing_waits():
     """In a forked child the queue is empty and the lock is free, and listeners are still there."""
     hub, heard = _hub.Hub(), []
     hub.add(_hub.subscription(heard.append, (StateChanged,), (StateChanged,)))
-    hub.retune()
+    hub.retune((StateChanged,))
     hub._delivering.acquire()
     hub.post("waits")
     hub.forget()
     hub.post("nobody is told before the hub is tuned again")
     hub.drain()
     assert heard == []
-    hub.retune()
+    hub.retune((StateChanged,))
     assert hub._delivering.acquire(blocking=False)
 
 
@@ -347,18 +348,18 @@ def test_a_listener_that_forks():
     """A listener in whose middle the hub is made new lets go of the queue it was reading."""
     hub, heard = _hub.Hub(), []
 
-    class Event:
-        name = "api"
+    class Other(Event):
+        """An event of no policy."""
 
     def forks(event):
         heard.append(event)
         hub.forget()
-        hub.retune()
+        hub.retune((Other,))
 
-    hub.add(_hub.Subscription(forks, (Event,)))
-    hub.retune()
-    hub.post(Event())
-    hub.post(Event())
+    hub.add(_hub.Subscription(forks, (Other,)))
+    hub.retune((Other,))
+    hub.post(Other("api", 0.0))
+    hub.post(Other("api", 0.0))
     hub.drain()
     assert len(heard) == 1
     assert not hub.waiting

@@ -46,10 +46,10 @@ def test_get_names_and_the_rest(own):
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ("paymnts", "no breaker is named 'paymnts', did you mean 'payments' or 'payments-eu'?"),
-        ("xyz", "no breaker is named 'xyz'"),
-        (42, "no breaker is named 42"),
-        ([], r"no breaker is named \[\]"),
+        ("paymnts", "no policy is named 'paymnts', did you mean 'payments' or 'payments-eu'?"),
+        ("xyz", "no policy is named 'xyz'"),
+        (42, "no policy is named 42"),
+        ([], r"no policy is named \[\]"),
     ],
 )
 def test_an_unknown_name_lists_near_ones(own, asked, message):
@@ -82,11 +82,11 @@ def test_the_unnamed_are_held_weakly(own):
     b = breaker(registry=own)
     gone = weakref.ref(b)
     assert own.names() == []
-    assert len(own._guards.of(object)) == 1
+    assert len(own._keepers.of(object)) == 1
     del b
     gc.collect()
     assert gone() is None
-    assert len(own._guards.of(object)) == 0
+    assert len(own._keepers.of(object)) == 0
 
 
 def test_the_forgotten_keys_of_a_family_are_let_go(own):
@@ -95,7 +95,7 @@ def test_the_forgotten_keys_of_a_family_are_let_go(own):
     for key in range(1000):
         keyed.get(key)
     gc.collect()
-    assert len(own._guards.of(object)) == 10
+    assert len(own._keepers.of(object)) == 10
 
 
 def test_listeners_hear_every_breaker(own):
@@ -147,12 +147,12 @@ def test_threads_that_ask_for_a_new_name_get_one_breaker(own):
 def test_other_policies_may_have_names_too(own):
     """``get_or_add`` keeps any policy; a conflict is told with what differs."""
     policy = object()
-    assert own.get_or_add("limit", lambda: policy, lambda found: None) is policy
-    assert own.get_or_add("limit", list, lambda found: None) is policy
+    assert own.get_or_add("limit", "limit", lambda: policy, lambda found: None) is policy
+    assert own.get_or_add("limit", "limit", list, lambda found: None) is policy
     with pytest.raises(NameConflictError, match="the name 'limit' is taken: it differs"):
-        own.get_or_add("limit", list, lambda found: "it differs")
+        own.get_or_add("limit", "limit", list, lambda found: "it differs")
     with pytest.raises(ConfigError, match="name=42: must be a text"):
-        own.get_or_add(42, list, lambda found: None)
+        own.get_or_add("limit", 42, list, lambda found: None)
 
 
 def test_a_name_that_is_taken_while_its_policy_is_made(own):
@@ -160,19 +160,19 @@ def test_a_name_that_is_taken_while_its_policy_is_made(own):
     first = object()
 
     def slower():
-        own.get_or_add("api", lambda: first, lambda found: None)
+        own.get_or_add("limit", "api", lambda: first, lambda found: None)
         return object()
 
-    assert own.get_or_add("api", slower, lambda found: None) is first
-    del own._policies["api"]
+    assert own.get_or_add("limit", "api", slower, lambda found: None) is first
+    del own._policies["limit", "api"]
     with pytest.raises(NameConflictError, match="it differs"):
-        own.get_or_add("api", slower, lambda found: "it differs")
+        own.get_or_add("limit", "api", slower, lambda found: "it differs")
 
 
 def test_a_maker_that_fails_takes_no_name(own):
     """If making a policy fails, its name is still free."""
     with pytest.raises(OSError):
-        own.get_or_add("api", raising(OSError()), lambda found: None)
+        own.get_or_add("limit", "api", raising(OSError()), lambda found: None)
     assert own.names() == []
 
 
@@ -188,3 +188,22 @@ def test_a_fresh_lock_after_a_fork(own):
 def test_the_shared_one():
     """``registry`` is the registry of whoever names none."""
     assert breaker("api") is registry.get("api")
+
+
+def test_two_kinds_may_share_a_name(own):
+    """A name means the breaker of that name, else the only policy that has it, else a kind is needed."""
+    api = breaker("api", registry=own)
+    limit, quota = object(), object()
+    own.get_or_add("limit", "api", lambda: limit, lambda found: None)
+    assert own.get("api") is api
+    assert own.get("api", "limit") is limit
+    own.get_or_add("limit", "db", lambda: limit, lambda found: None)
+    assert own.get("db") is limit
+    own.get_or_add("quota", "db", lambda: quota, lambda found: None)
+    with pytest.raises(KeyError, match=r"several .* named 'db': give kind=, one of .*limit.*quota"):
+        own.get("db")
+    with pytest.raises(KeyError, match="no breaker is named 'db'"):
+        own.get("db", "breaker")
+    assert own.names() == ["api", "db"]
+    assert own.names("breaker") == ["api"]
+    assert (len(own), "db" in own, "other" in own) == (4, True, False)

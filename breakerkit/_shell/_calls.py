@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 from typing import TYPE_CHECKING, Any
 
-from breakerkit._fields import show
+from breakerkit._shell._around import check_operation, shape_of_operation
 from breakerkit._shell._functions import run, run_plain
-from breakerkit._shell._shapes import Shape, shape_of, surely_plain
+from breakerkit._shell._shapes import Shape, surely_plain
+from breakerkit._shell._wrapped import guarded_by
 from breakerkit.errors import CallCancelledError, CallRejectedError
 
 if TYPE_CHECKING:
@@ -16,27 +16,6 @@ if TYPE_CHECKING:
 
     from breakerkit._callbacks import Later
     from breakerkit.cancel import CancelSignal
-
-#: How far a chain of decorators is followed; a mock may pretend to be wrapped for ever.
-_DEEPEST = 100
-
-
-def guarded_by(owner: Any, function: Any) -> bool:
-    """Tell whether ``owner`` guards ``function`` already, under whatever other decorators."""
-    for _ in range(_DEEPEST):
-        if function is None:
-            return False
-        if getattr(function, "breaker", None) is owner:
-            return True
-        function = beneath(function)
-    return False
-
-
-def beneath(function: Any) -> Any:
-    """Return what a decorator or a partial was put around, ``None`` if nothing is known of it."""
-    if isinstance(function, functools.partial | functools.partialmethod):
-        return function.func
-    return getattr(function, "__wrapped__", None)
 
 
 def run_call(gate: Any, owner: Any, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -46,11 +25,7 @@ def run_call(gate: Any, owner: Any, function: Callable[..., Any], args: Any, kwa
         TypeError: it is not callable, or cannot be judged by its call; raised
             before admission.
     """
-    if not callable(function):
-        raise TypeError(
-            f"operation={show(function)}: must be callable (the function itself, not its result:"
-            " call(fetch, url), not call(fetch(url))); a text is never evaluated"
-        )
+    check_operation(function)
     if guarded_by(owner, function):
         if not isinstance(gate, Cancelling):
             return function(*args, **kwargs)
@@ -58,7 +33,7 @@ def run_call(gate: Any, owner: Any, function: Callable[..., Any], args: Any, kwa
     if surely_plain(function):
         gate.check_sync()
         return run_plain(gate, function, args, kwargs)
-    shape = Shape.PLAIN if isinstance(function, type) else shape_of(function)
+    shape = shape_of_operation(function)
     if shape in {Shape.PLAIN, Shape.GENERATOR}:
         gate.check_sync()
     return run(gate, function, shape, args, kwargs)
@@ -91,8 +66,19 @@ class Cancelling:
             CallCancelledError: let in, and cancelled before it began.
         """
         entry = self._gate.fast or self._gate.admit(later)
-        if isinstance(entry, CallRejectedError):
-            return entry
+        return entry if isinstance(entry, CallRejectedError) else self._unless_cancelled(entry)
+
+    @property
+    def waits(self) -> bool:
+        """Whether the gate's admission may wait."""
+        return self._gate.waits  # type: ignore[no-any-return]  # any gate's
+
+    async def admit_async(self) -> Any:
+        """Let an async call in, then see whether it is still wanted."""
+        entry = await self._gate.admit_async()
+        return entry if isinstance(entry, CallRejectedError) else self._unless_cancelled(entry)
+
+    def _unless_cancelled(self, entry: Any) -> Any:
         if self._signal.cancelled:
             self._gate.ignored(entry)
             raise CallCancelledError(self._name, self._signal.reason)

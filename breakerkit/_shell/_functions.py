@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from sys import exception as handled
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def guard_plain(gate: Gate, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a real function that runs ``function`` behind ``gate``.
+    """Return a bare function that runs ``function`` behind ``gate``.
 
     The body is written out, and in this order, because every call pays for it:
     one attribute, one comparison, the call, a type check, a ticket.
@@ -27,7 +26,6 @@ def guard_plain(gate: Gate, function: Callable[..., Any]) -> Callable[..., Any]:
     plain: type = type(None)  # the last type seen that is not deferred work
     clock = gate.clock
 
-    @functools.wraps(function)
     def guarded(*args: Any, **kwargs: Any) -> Any:
         nonlocal plain
         entry = gate.fast
@@ -60,9 +58,8 @@ def guard_plain(gate: Gate, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def guard_coroutine(gate: Gate, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a real coroutine function, written out for the same reason."""
+    """Return a bare coroutine function, written out for the same reason."""
 
-    @functools.wraps(function)
     async def guarded(*args: Any, **kwargs: Any) -> Any:
         entry = gate.fast
         if entry is None:
@@ -80,7 +77,7 @@ def guard_coroutine(gate: Gate, function: Callable[..., Any]) -> Callable[..., A
 
 
 def guard_function(gate: Gate, function: Callable[..., Any], shape: Shape) -> Callable[..., Any]:
-    """Return a real function of the same kind behind one gate."""
+    """Return a bare function of the same kind behind one gate."""
     if shape is Shape.PLAIN:
         return guard_plain(gate, function)
     if shape is Shape.COROUTINE:
@@ -89,11 +86,10 @@ def guard_function(gate: Gate, function: Callable[..., Any], shape: Shape) -> Ca
 
 
 def find_function(find: Find, function: Callable[..., Any], shape: Shape) -> Callable[..., Any]:
-    """Return a real function of the same kind whose gate depends on its arguments."""
+    """Return a bare function of the same kind whose gate depends on its arguments."""
     if shape is not Shape.PLAIN:
-        return functools.wraps(function)(MAKERS[shape](find, function))
+        return MAKERS[shape](find, function)
 
-    @functools.wraps(function)
     def guarded(*args: Any, **kwargs: Any) -> Any:
         return run_plain(find(args, kwargs), function, args, kwargs)
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from breakerkit._callbacks import Later
+    from breakerkit._outcome import Outcome
     from breakerkit.clock import Clock
 
 
@@ -50,6 +51,11 @@ class Gate(Protocol):
         """Where its time comes from."""
         ...
 
+    @property
+    def waits(self) -> bool:
+        """Whether an admission may have to wait: then async calls use `admit_async`."""
+        ...
+
     def admit(self, later: Later | None = None) -> Any:
         """Let a call in, or return the `CallRejectedError` to be raised.
 
@@ -71,6 +77,32 @@ class Gate(Protocol):
 
     def drop(self, entry: Any, *, decided: bool = False) -> None:
         """Hear, from a destructor, that nobody will know how the call ended, unless that was decided."""
+
+    def check_sync(self) -> None:
+        """Refuse a sync call that could not be served, with a `TypeError`."""
+
+    def ignored(self, entry: Any) -> None:
+        """Hear that a call that was let in was not run after all."""
+
+    def decide(
+        self, entry: Any, outcome: Outcome, error: BaseException | None, later: Later | None
+    ) -> None:
+        """Hear the outcome of a block that goes on; its slot stays taken until it ends."""
+
+    def release(self, entry: Any) -> None:
+        """Hear that a block whose outcome was decided has ended."""
+
+
+class WaitingGate(Gate, Protocol):
+    """A gate whose admission may have to wait, and says so by `waits`."""
+
+    async def admit_async(self) -> Any:
+        """Do what `admit` does for an async call, without blocking its loop."""
+
+
+def waiting(gate: Gate) -> WaitingGate:
+    """Return the gate as what it says it is."""
+    return gate  # type: ignore[return-value]  # only asked of one that waits
 
 
 def refuse(rejection: CallRejectedError) -> NoReturn:
@@ -106,7 +138,7 @@ async def enter_async(gate: Gate) -> Any:
     entry = gate.fast
     if entry is None:
         later: Later = []
-        entry = gate.admit(later)
+        entry = await waiting(gate).admit_async() if gate.waits else gate.admit(later)
         for notice in later:
             await notice()
         if isinstance(entry, CallRejectedError):

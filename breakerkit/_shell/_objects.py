@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 import types
 from typing import TYPE_CHECKING, Any
 
 from breakerkit._fields import show
-from breakerkit._shell._functions import find_function, guard_function
 from breakerkit._shell._shapes import shape_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from breakerkit._shell._gate import Gate
-    from breakerkit._shell._runs import Find
+    from breakerkit._shell._shapes import Shape
 
 
 def guard_callable(
-    target: Any, owner: Any, *, gate: Gate | None = None, find: Find | None = None
+    target: Any, owner: Any, around: Callable[[Any, Shape], Callable[..., Any]]
 ) -> Any:
-    """Return ``target`` behind a gate, looking just as before, with ``.breaker`` leading to ``owner``.
+    """Return ``target`` behind a policy, looking just as before; an attribute leads to ``owner``.
 
     What is a plain function becomes a real function: it binds, pickles and
     answers ``inspect`` by itself, and costs least. All else becomes a proxy.
@@ -29,14 +28,11 @@ def guard_callable(
     """
     # By the true type: a proxy of another library's calls itself what it stands for.
     if issubclass(type(target), classmethod | staticmethod):
-        return type(target)(guard_callable(target.__func__, owner, gate=gate, find=find))
+        return type(target)(guard_callable(target.__func__, owner, around))
     check_callable(target)
-    shape = shape_of(target)
-    guarded = (
-        guard_function(gate, target, shape) if gate else find_function(find, target, shape)  # type: ignore[arg-type]  # one of the two is given
-    )
+    guarded = functools.wraps(target)(around(target, shape_of(target)))
     if type(target) is types.FunctionType:
-        guarded.breaker = owner  # type: ignore[attr-defined]  # what makes it a Guarded
+        setattr(guarded, owner.kind, owner)
         return guarded
     from breakerkit._shell import _proxies as proxies  # noqa: PLC0415  # wrapt is slow to import
 
@@ -53,7 +49,7 @@ def guard_per_instance(method: Any, make: Callable[[], Any]) -> Any:
 
 
 def check_callable(target: Any) -> None:
-    """Refuse what no breaker can guard, and say what to do instead."""
+    """Refuse what no policy can guard, and say what to do instead."""
     if isinstance(target, type):
         raise TypeError(
             f"{show(target)} is a class: use @breaker_methods(...) for its methods,"

@@ -35,10 +35,10 @@ class GuardedObject(wrapt.ObjectProxy[Any]):
         # The function itself: a framework may ask it whether a call is to be awaited.
         return self._self_call
 
-    @property
-    def breaker(self) -> Any:
-        """The breaker in front of it."""
-        return self._self_owner
+    def __getattr__(self, name: str) -> Any:
+        if name == self._self_owner.kind:
+            return self._self_owner
+        return super().__getattr__(name)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return _name_of(self) or (_again, (self._self_owner, self.__wrapped__))

@@ -5,13 +5,12 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING, Any
 
-from breakerkit._hub import subscription
 from breakerkit.circuit import _changes as changes
 from breakerkit.circuit import _switches as switches
 from breakerkit.circuit import _view as views
 from breakerkit.circuit._states import Closed
 from breakerkit.circuit._switches import ModeHandle
-from breakerkit.events import EVENT_KINDS, Mode, State
+from breakerkit.events import Mode, State
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -185,23 +184,6 @@ def _check_callbacks(guard: Guard, callbacks: tuple[OpenCallback, ...]) -> None:
             f"breaker {guard.name!r} guards sync functions, which cannot await a coroutine"
             " callback: give a plain callable, or OpenCallback(..., loop=loop)"
         )
-
-
-def subscribe(
-    guard: Guard, listener: Callable[[Any], object], kinds: tuple[type[Any], ...]
-) -> Callable[[], None]:
-    """Add a listener; return what takes it away."""
-    one = subscription(listener, kinds, EVENT_KINDS)
-    with guard.lock:
-        guard.hub.add(one)
-        guard.retune()
-
-    def unsubscribe() -> None:
-        with guard.lock:
-            guard.hub.remove(one)
-            guard.retune()
-
-    return unsubscribe
 
 
 class Standing(enum.Enum):

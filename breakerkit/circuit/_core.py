@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING
 
-from breakerkit import _fork as fork
 from breakerkit._callbacks import cannot_await
-from breakerkit._hub import Hub
+from breakerkit._keeper import Keeper
 from breakerkit._outcome import Classifier
 from breakerkit.circuit import _changes as changes
 from breakerkit.circuit import _switches as switches
@@ -17,12 +15,13 @@ from breakerkit.circuit._machine import Machine
 from breakerkit.circuit._reports import Reports
 from breakerkit.circuit._states import Closed
 from breakerkit.clock import utc_now
-from breakerkit.events import Mode, OpenReason, State
+from breakerkit.events import EVENT_KINDS, Mode, OpenReason, State
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from breakerkit._callbacks import Later, OpenCallback
+    from breakerkit._hub import Hub
     from breakerkit.circuit._moves import Entry, Move
     from breakerkit.circuit._states import Open
     from breakerkit.circuit._switches import ModeHandle
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 _postponed: list[Callable[[], object]] = []
 
 
-class Core:
+class Core(Keeper):
     """Machine, lock, clock, switches, callbacks and listeners of one breaker.
 
     ``fast`` is the present closed period while a call may pass with no lock, no
@@ -45,34 +44,24 @@ class Core:
     """
 
     __slots__ = (
-        "__weakref__", "async_only", "callbacks", "classifier", "clock", "dropped", "fast",
-        "handles", "hub", "lock", "machine", "mode", "name", "plain", "quick", "quiet", "rejections", "reports", "sync_used",
+        "async_only", "callbacks", "classifier", "dropped", "fast", "handles", "machine", "mode",
+        "plain", "quick", "quiet", "rejections", "reports", "sync_used",
     )  # fmt: skip
 
+    kinds = EVENT_KINDS
+
     def __init__(self, name: str, config: BreakerConfig, clock: Clock, parent: Hub | None) -> None:
-        self.name = name
-        self.clock = clock
-        self.lock = threading.RLock()
+        super().__init__(name, clock, parent)
         self.machine = Machine(config, clock.now(), utc_now)
         self.rejections = self.machine.counts.rejections
-        self.hub = Hub(parent)
-        self.reports = Reports(self.hub, name)
         self.callbacks: tuple[OpenCallback, ...] = ()
         self.handles: tuple[ModeHandle, ...] = ()
         self.mode = Mode.AUTO
         self.dropped: list[Entry] = []
         self.sync_used = False
         self.fast: Closed | None = None
+        self.reports = Reports(self.hub, name)
         self.retune()
-        fork.remember(self)
-
-    def between(self) -> bool:
-        """Tell whether this very thread is in the middle of a change.
-
-        Only a destructor or a signal handler can find it so, and what they do
-        then must touch nothing.
-        """
-        return self.lock._is_owned()  # type: ignore[attr-defined, no-any-return]  # threading.Condition asks the same
 
     def postpone(self, change: Callable[[], object]) -> bool:
         """Keep a change for later, and say so, if this very thread is in the middle of one."""
@@ -193,8 +182,7 @@ class Core:
 
     def after_fork(self) -> None:
         """Start a generation with fresh locks and free slots: the parent's calls end in the parent."""
-        self.lock = threading.RLock()
-        self.hub.forget()
+        super().after_fork()
         self.dropped.clear()
         self.machine.moves = []
         changes.renew(self.machine, self.clock.now(), slots_free=True)

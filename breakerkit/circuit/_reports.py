@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from breakerkit._outcome import Outcome
 from breakerkit.circuit._states import Lease
 from breakerkit.events import (
+    EVENT_KINDS,
     BreakerReset,
     CallFailed,
     CallIgnored,
@@ -38,7 +39,7 @@ class Reports:
 
     def retune(self) -> None:
         """Look again which kinds somebody listens to."""
-        self._wanted: frozenset[type[Any]] = self._hub.retune()
+        self._wanted: frozenset[type[Any]] = self._hub.retune(EVENT_KINDS)
         self.wants_calls = not self._wanted.isdisjoint((CallSucceeded, CallFailed, CallIgnored))
         self.wants_successes = CallSucceeded in self._wanted
         self.wants_rejections = CallRejected in self._wanted

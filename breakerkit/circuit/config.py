@@ -123,18 +123,7 @@ class BreakerConfig:
         Raises:
             ConfigError: a change is unknown or wrong, alone or with the rest.
         """
-        return fields.build(BreakerConfig, attrs.asdict(self, recurse=False) | changes)
-
-    def changed(self, other: BreakerConfig | None = None) -> str:
-        """Return the fields that differ from the defaults, or from ``other``, as one would write them."""
-        default = BreakerConfig()
-        pairs = [
-            f"{field.name}={fields.show(value)}"
-            for field in attrs.fields(BreakerConfig)
-            if (value := getattr(self, field.name)) != getattr(default, field.name)
-            or value != getattr(other or default, field.name)
-        ]
-        return f"BreakerConfig({', '.join(pairs)})"
+        return fields.evolve(self, changes)
 
     def _window_pair(self) -> str | None:
         if not fields.sound(self.window_size, self.window_duration):

@@ -27,6 +27,9 @@ class Guard(Settlement):
 
     __slots__ = ()
 
+    #: An admission never waits.
+    waits = False
+
     # -- admission ---------------------------------------------------------
 
     def admit(self, later: Later | None = None) -> Entry | CircuitOpenError:

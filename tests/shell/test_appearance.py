@@ -256,7 +256,7 @@ def test_an_object_without_a_place_pickles_with_its_breaker():
     assert again(5) == 32
     assert again.breaker is guarded.breaker
     nameless = breaker(functools.partial(pow, 2))
-    with pytest.raises(TypeError, match="only breakers named there pickle"):
+    with pytest.raises(TypeError, match="only a breaker named there pickles"):
         pickle.dumps(nameless)
 
 
@@ -302,9 +302,9 @@ def test_a_breaker_pickles_by_its_name():
 
 def test_a_breaker_of_another_registry_does_not_pickle(circuit):
     """A breaker that its name does not lead to refuses to pickle, rather than turn into another."""
-    with pytest.raises(TypeError, match="only breakers named there pickle"):
+    with pytest.raises(TypeError, match="only a breaker named there pickles"):
         pickle.dumps(circuit())
-    with pytest.raises(TypeError, match="only breakers named there pickle"):
+    with pytest.raises(TypeError, match="only a breaker named there pickles"):
         pickle.dumps(circuit("payments", registry=Registry()))
 
 

@@ -1,0 +1,105 @@
+"""Calls through a policy that puts a function of its own around each shape of function."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+from breakerkit._fields import show
+from breakerkit._shell._runs import MAKERS, named_after
+from breakerkit._shell._shapes import Shape, shape_of
+from breakerkit._shell._wrapped import guarded_by
+from breakerkit.errors import CallCancelledError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from breakerkit.cancel import CancelSignal
+
+
+def check_operation(function: Any) -> None:
+    """Refuse what cannot be called.
+
+    Raises:
+        TypeError: as said.
+    """
+    if not callable(function):
+        raise TypeError(
+            f"operation={show(function)}: must be callable (the function itself, not its result:"
+            " call(fetch, url), not call(fetch(url))); a text is never evaluated"
+        )
+
+
+def shape_of_operation(function: Any) -> Shape:
+    """Return how an operation is called; a class is called at once, like any factory."""
+    return Shape.PLAIN if isinstance(function, type) else shape_of(function)
+
+
+def run_around(owner: Any, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """Run one call of any callable; what ``owner`` guards already is just called.
+
+    Raises:
+        TypeError: it is not callable, or cannot be judged by its call; raised
+            before anything has run.
+    """
+    check_operation(function)
+    if guarded_by(owner, function):
+        return function(*args, **kwargs)
+    shape = shape_of_operation(function)
+    owner._serve(shape)
+    made = owner._around(function, shape)(*args, **kwargs)
+    return made if shape is Shape.PLAIN else named_after(function, made)
+
+
+class Checkpoint:
+    """A gate that looks at a signal before a call begins, and does not care how it ends."""
+
+    __slots__ = ("_name", "_signal")
+
+    fast = None
+    waits = False
+    #: As an entry: nobody hears about its end.
+    ticks = itertools.repeat(0)
+    attention = 1
+
+    def __init__(self, signal: CancelSignal, name: str) -> None:
+        self._signal = signal
+        self._name = name
+
+    def admit(self, _later: object = None) -> Checkpoint:
+        """Let the call begin.
+
+        Raises:
+            CallCancelledError: the signal is set; its ``begun`` says that nothing has run.
+        """
+        if self._signal.cancelled:
+            error = CallCancelledError(self._name, self._signal.reason)
+            error.begun = False
+            raise error
+        return self
+
+    def failed(self, *_: object) -> None:
+        """Hear nothing."""
+
+    drop = failed
+
+
+def unless_cancelled(
+    function: Callable[..., Any], signal: CancelSignal, name: str
+) -> Callable[..., Any]:
+    """Return a function of the same shape that looks at a signal before it begins.
+
+    It is the innermost layer: whoever stands around it has let the call in by
+    then, and learns from the error's ``begun`` that nothing has run.
+    """
+    check_operation(function)
+    point: Any = Checkpoint(signal, name)
+    shape = shape_of_operation(function)
+    if shape is not Shape.PLAIN:
+        return MAKERS[shape](lambda _args, _kwargs: point, function)
+
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        point.admit()
+        return function(*args, **kwargs)
+
+    return checked
