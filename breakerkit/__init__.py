@@ -70,15 +70,25 @@ from breakerkit.events import (
 )
 
 if TYPE_CHECKING:
+    from breakerkit._advice import Finding
     from breakerkit._ambient import Deadline, check_deadline, current_deadline
+    from breakerkit._layers import PolicyLike, as_policy
+    from breakerkit._pipeline import Pipeline, PipelineSnapshot, PipelineWarning, pipeline
 
 __version__ = "0.1.0"
 
 #: Where the names live that are imported when first asked for: a program pays for what it uses.
 _LATER = {
     "Deadline": "_ambient",
+    "Finding": "_advice",
+    "Pipeline": "_pipeline",
+    "PipelineSnapshot": "_pipeline",
+    "PipelineWarning": "_pipeline",
+    "PolicyLike": "_layers",
+    "as_policy": "_layers",
     "check_deadline": "_ambient",
     "current_deadline": "_ambient",
+    "pipeline": "_pipeline",
 }
 
 
@@ -119,6 +129,7 @@ __all__ = [
     "DeadlineExceededError",
     "Event",
     "Evidence",
+    "Finding",
     "GuardBlock",
     "Guarded",
     "GuardedByKey",
@@ -130,6 +141,10 @@ __all__ = [
     "OpenCallback",
     "OpenContext",
     "OpenReason",
+    "Pipeline",
+    "PipelineSnapshot",
+    "PipelineWarning",
+    "PolicyLike",
     "ProbeLimitError",
     "Registry",
     "RuleError",
@@ -140,11 +155,13 @@ __all__ = [
     "TripRule",
     "WallClock",
     "WorkerLostError",
+    "as_policy",
     "backoff",
     "breaker",
     "breaker_methods",
     "check_deadline",
     "current_deadline",
+    "pipeline",
     "protect",
     "registry",
     "system_clock",

@@ -6,13 +6,17 @@ a bulkhead's queue, a failover's next attempt, a nested timeout.
 
 from __future__ import annotations
 
+import contextlib
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from breakerkit.cancel import CancelSignal
+from breakerkit.clock import system_clock
 from breakerkit.errors import CallTimeoutError, DeadlineExceededError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from breakerkit.clock import Clock
 
 __all__ = ["Deadline", "check_deadline", "current_deadline"]
@@ -56,6 +60,22 @@ def begin(name: str, seconds: float, clock: Clock, signal: CancelSignal | None =
     if left <= seconds:
         return Limit(now + left, clock, outer.name, outer.seconds, outer, signal)
     return Limit(now + seconds, clock, name, seconds, outer, signal)
+
+
+@contextlib.contextmanager
+def bearing(signal: CancelSignal) -> Iterator[None]:
+    """Let all that asks inside the block see a signal, beside the limit in force."""
+    outer = limit.get()
+    if outer is None:
+        outer_end, clock, name, seconds = float("inf"), system_clock, "cancel signal", float("inf")
+        one = Limit(outer_end, clock, name, seconds, None, signal)
+    else:
+        one = outer._replace(outer=outer, signal=signal)
+    token = limit.set(one)
+    try:
+        yield
+    finally:
+        limit.reset(token)
 
 
 def remaining() -> float | None:

@@ -15,6 +15,7 @@ from breakerkit._shell._shapes import Shape
 from breakerkit.circuit import _control as control
 from breakerkit.circuit.config import BreakerConfig
 from breakerkit.circuit.guard import Guard
+from breakerkit.errors import CircuitOpenError
 from breakerkit.events import Mode, State
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class CircuitBreaker(Policy):
     __slots__ = ()
 
     kind = "breaker"
+    raises = (CircuitOpenError,)
     settings = BreakerConfig
     keeper = Guard
 

@@ -14,8 +14,9 @@ from breakerkit._policy import Unnamed, qualified
 from breakerkit._shell._functions import find_function
 from breakerkit._shell._objects import check_callable, guard_callable
 from breakerkit._shell._shapes import Shape, shape_of
-from breakerkit._shell._wrapped import guarded_by
+from breakerkit._shell._wrapped import guarded_by, innermost
 from breakerkit.circuit import _control as control
+from breakerkit.errors import CircuitOpenError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -50,6 +51,7 @@ class KeyedBreakers:
     """
 
     kind = "breaker"
+    raises = (CircuitOpenError,)
 
     def __init__(
         self,
@@ -88,17 +90,30 @@ class KeyedBreakers:
             return target
         if isinstance(self.name, Unnamed):
             self.name = qualified(bare)
-        if shape_of(bare) in {Shape.PLAIN, Shape.GENERATOR}:
+        self._serve(shape_of(bare))
+        return guard_callable(target, self, self._around)
+
+    def leads_to(self, kind: str) -> Any:
+        """Return itself for its own kind, as any policy does."""
+        return self if kind == self.kind else None
+
+    def _serve(self, shape: Shape) -> None:
+        """Hear that a function of this shape is to be put behind the family."""
+        if shape in {Shape.PLAIN, Shape.GENERATOR}:
             self._serve_sync()
+
+    def _around(self, function: Any, shape: Shape) -> Any:
+        """Return a bare function of the same shape that finds its breaker by its arguments."""
         # What is bound already brings no self, whatever its first argument may be.
-        takes_self = SelfFinder(bare) if getattr(target, "__self__", None) is None else _never
+        bare = innermost(function)
+        takes_self = SelfFinder(bare) if getattr(bare, "__self__", None) is None else _never
 
         def find(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Guard:
             own = args[1:] if args and takes_self(args[0]) else args
             guard: Guard = self.get(self._key_of(own, kwargs))._guard
             return guard
 
-        return guard_callable(target, self, lambda bare, shape: find_function(find, bare, shape))
+        return find_function(find, function, shape)
 
     def call(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call ``function`` through the breaker of its arguments' key."""

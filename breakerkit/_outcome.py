@@ -114,6 +114,11 @@ def is_neutral(error: BaseException) -> bool:
     )
 
 
+def is_neutral_type(kind: type[BaseException]) -> bool:
+    """Tell whether every error of this type is neutral."""
+    return issubclass(kind, CallRejectedError) or not issubclass(kind, Exception)
+
+
 def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
     """Return the leaves, without recursion: a hostile group may nest deeper than the stack."""
     found: list[BaseException] = []

@@ -38,6 +38,8 @@ class Policy:
 
     #: The verb that makes it, and the attribute of a guarded function that leads to it.
     kind: ClassVar[str]
+    #: The errors it raises by itself.
+    raises: ClassVar[tuple[type[BaseException], ...]] = ()
     #: The class of its settings.
     settings: ClassVar[type[Any]]
     #: What stands behind it: ``keeper(name, config, clock, hub)``.
@@ -99,8 +101,14 @@ class Policy:
         given = arguments(args, kwargs, cancel)
         if cancel is None:
             return run_around(self, operation, args, given)  # type: ignore[no-any-return]  # what the operation returns
+        if guarded_by(self, operation) and not cancel.cancelled:
+            return operation(*args, **given)  # it asks the policy by itself, once
         checked = unless_cancelled(operation, cancel, self.name)
         return run_around(self, checked, args, given)  # type: ignore[no-any-return]  # likewise
+
+    def leads_to(self, kind: str) -> Any:
+        """Return the policy of this kind that a guarded function's attribute leads to, or ``None``."""
+        return self if kind == self.kind else None
 
     # -- what a policy must say of itself ------------------------------------
 

@@ -282,6 +282,8 @@ def _over(shapes: list[Shape], argument: str = "shape") -> pytest.MarkDecorator:
 every_shape = _over(SHAPES)
 sync_shapes = _over([shape for shape in SHAPES if not shape.is_async])
 async_shapes = _over([shape for shape in SHAPES if shape.is_async])
+#: For policies that have no blocks.
+policy_shapes = _over([shape for shape in SHAPES if not shape.name.endswith("guard-block")])
 value_shapes = _over([shape for shape in SHAPES if shape.judges_values])
 
 

@@ -36,8 +36,8 @@ class GuardedObject(wrapt.ObjectProxy[Any]):
         return self._self_call
 
     def __getattr__(self, name: str) -> Any:
-        if name == self._self_owner.kind:
-            return self._self_owner
+        if (owner := self._self_owner.leads_to(name)) is not None:
+            return owner
         return super().__getattr__(name)
 
     def __reduce_ex__(self, protocol: Any) -> Any:

@@ -16,8 +16,27 @@ def guarded_by(owner: Any, function: Any) -> bool:
             return False
         if getattr(function, owner.kind, None) is owner:
             return True
+        pipeline = getattr(function, "pipeline", None)
+        if pipeline is not None and _holds(pipeline, owner):
+            return True
         function = beneath(function)
     return False
+
+
+def _holds(pipeline: Any, owner: Any) -> bool:
+    """Ask a pipeline; something else may have an attribute of that name."""
+    holds = getattr(type(pipeline), "holds", None)
+    return holds is not None and holds(pipeline, owner) is True
+
+
+def innermost(function: Any) -> Any:
+    """Return the function that lies beneath all decorators and partials."""
+    for _ in range(_DEEPEST):
+        inner = beneath(function)
+        if inner is None:
+            break
+        function = inner
+    return function
 
 
 def beneath(function: Any) -> Any:

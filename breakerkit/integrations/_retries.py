@@ -1,0 +1,50 @@
+"""What a retry should know of an error: whether calling again makes sense, and when."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from breakerkit._fields import is_number
+from breakerkit._outcome import is_neutral
+from breakerkit.errors import CallRejectedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    Kinds = type[BaseException] | tuple[type[BaseException], ...] | Callable[[Any], object]
+
+
+def worth_retrying(error: BaseException, on: Kinds, *, rejections: bool) -> bool:
+    """Tell whether a call that ended so should be made again.
+
+    Args:
+        error: how it ended.
+        on: the errors to retry: types, or a predicate.
+        rejections: whether to retry what a policy refused, too.
+    """
+    if isinstance(error, BaseExceptionGroup):
+        leaves = tuple(_leaves(error))
+        return any(worth_retrying(leaf, on, rejections=rejections) for leaf in leaves) and all(
+            isinstance(leaf, Exception) for leaf in leaves
+        )
+    if isinstance(error, CallRejectedError):
+        return rejections
+    if is_neutral(error):
+        return False
+    return isinstance(error, on) if isinstance(on, type | tuple) else bool(on(error))
+
+
+def wait_for(error: BaseException) -> float | None:
+    """Return the seconds an error says to wait (its ``retry_after``), ``None`` if it says nothing."""
+    seconds: Any = getattr(error, "retry_after", None)
+    return max(0.0, float(seconds)) if is_number(seconds) else None
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterable[BaseException]:
+    waiting: list[BaseException] = [group]
+    while waiting:
+        error = waiting.pop()
+        if isinstance(error, BaseExceptionGroup):
+            waiting.extend(error.exceptions)
+        else:
+            yield error
