@@ -14,6 +14,7 @@ from datetime import timedelta
 from importlib import import_module, metadata
 from typing import TYPE_CHECKING, Any
 
+from benchmarks import policies
 from benchmarks.subjects import AN_HOUR, subject
 
 if TYPE_CHECKING:
@@ -26,6 +27,11 @@ NOT_INSTALLED = "not installed"
 NOTES = {
     ("resilix", "time-window"): "resilix: counts the failures of the last 60 s and knows no rate,"
     " so a success costs it nothing",
+    (
+        "nopanic",
+        "pipeline",
+    ): "the three libraries run a plain function under a time limit in another thread;"
+    " ours sets a deadline for it to look at",
 }
 
 
@@ -120,7 +126,8 @@ def _resilix() -> Offer:
         | {
             "time-window": new(window=60.0),
             "state-listener": new(on_state_change=lambda _old, _new: None),
-        },
+        }
+        | policies.resilix(),
     )
 
 
@@ -140,7 +147,8 @@ def _nopanic() -> Offer:
             "time-window": new(window=60.0),
             "slow-call": new(window=60.0, slow_call_duration=1.0, slow_call_threshold=0.5),
             "state-listener": new(on_state_change=lambda _breaker, _old, _new: None),
-        },
+        }
+        | policies.nopanic(),
     )
 
 
@@ -190,7 +198,8 @@ def _pyresilience() -> Offer:
             "slow-call": new(**window, slow_call_duration=1.0, slow_call_rate_threshold=0.5),
             "listener": new([lambda _event: None]),
             "state-listener": new([lambda _event: None]),
-        },
+        }
+        | policies.pyresilience(),
     )
 
 

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 #: The groups in two tables, so that each is narrow enough for a terminal.
 SHAPES = ("function", "method", "async", "generator", "async-generator")
 RULES = ("count-window", "time-window", "slow-call", "listener", "state-listener", "open")
+POLICIES = (
+    "bulkhead", "async-bulkhead", "fallback", "degradable", "timeout", "async-timeout", "failover",
+    "pipeline", "async-pipeline",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,7 @@ def tables(result: Result) -> list[Table]:
     made = (
         _matrix(result, "Call shapes, ratio to the no-op closure of the same shape", SHAPES),
         _matrix(result, "Rules, listeners and rejection, ratio to the closure", RULES),
+        _matrix(result, "Other policies, ratio to the closure", POLICIES),
         _windows(result),
         _beside(result, "keys", "Keyed breakers, ns per call", TABLE),
         _beside(result, "threads", "One breaker under several threads, ns per call", CLOSURE),

@@ -198,6 +198,27 @@ GROUPS: dict[str, Group] = {
             function_loop,
         ),
         Group("open", "rejection", "an open breaker, the caller catches", fail, rejection_loop),
+        Group("bulkhead", "bulkhead", "caller isolation, a slot is free", work, function_loop),
+        Group("async-bulkhead", "async bulkhead", "the same, awaited", awork, await_loop),
+        Group("fallback", "fallback", "the function succeeds", work, function_loop),
+        Group("degradable", "degradable", "no rule is in force", work, function_loop),
+        Group("timeout", "timeout", "a plain function, cooperative", work, function_loop),
+        Group(
+            "async-timeout",
+            "async timeout",
+            "a coroutine function; the closure is one with a bare `asyncio.timeout`",
+            awork,
+            await_loop,
+        ),
+        Group("failover", "failover", "two providers, the first answers", work, function_loop),
+        Group(
+            "pipeline",
+            "pipeline",
+            "fallback, breaker, bulkhead and timeout around one function",
+            work,
+            function_loop,
+        ),
+        Group("async-pipeline", "async pipeline", "the same, awaited", awork, await_loop),
     )
 }
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import wrapt
 
 import breakerkit
+from benchmarks import policies
 from benchmarks.harness import Subject
 from benchmarks.shapes import (
     GROUPS,
@@ -138,6 +139,9 @@ CLOSURES: dict[str, Callable[[Any], Any]] = {
     "async": _async_closure,
     "generator": _generator_closure,
     "async-generator": _async_generator_closure,
+    "async-bulkhead": _async_closure,
+    "async-timeout": policies.under_asyncio_timeout,
+    "async-pipeline": _async_closure,
 }
 
 
@@ -162,6 +166,8 @@ def _wrapt_no_op(function: Callable[..., Any]) -> Any:
 
 def ours(key: str) -> Subject:
     """Return breakerkit in one group."""
+    if key in policies.OURS:
+        return subject(key, OURS, policies.OURS[key]())
     made = breakerkit.breaker(
         f"benchmark-{key}",
         registry=breakerkit.Registry(),

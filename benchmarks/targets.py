@@ -22,6 +22,14 @@ AT_MOST = {
     "count-window": 1.8,
     "time-window": 3.0,
     "open": 2.5,
+    "bulkhead": 4.0,
+    "async-bulkhead": 4.0,
+    "fallback": 1.6,
+    "degradable": 1.6,
+    "timeout": 5.0,
+    "async-timeout": 1.15,
+    "pipeline": 10.0,
+    "async-pipeline": 10.0,
 }
 #: The time per success in the largest window, as a ratio to that in a window of 100.
 WINDOW_GROWTH = 1.10
@@ -92,7 +100,7 @@ def _of_group(result: Result, key: str) -> Iterator[Verdict]:
     if ours is None:
         return
     if key in AT_MOST:
-        promised = f"at most {AT_MOST[key]:.1f} x closure"
+        promised = f"at most {AT_MOST[key]:.2f} x closure"
         yield Verdict(title, promised, f"{ours.median:.2f}", kept=ours.median <= AT_MOST[key])
     rival = fastest_peer(result, key)
     if rival is not None:

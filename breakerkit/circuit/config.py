@@ -125,6 +125,10 @@ class BreakerConfig:
         """
         return fields.evolve(self, changes)
 
+    def changed(self, other: BreakerConfig | None = None) -> str:
+        """Return the fields that differ from the defaults, or from ``other``, as one would write them."""
+        return fields.changed(self, other)
+
     def _window_pair(self) -> str | None:
         if not fields.sound(self.window_size, self.window_duration):
             return None

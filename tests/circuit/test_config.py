@@ -9,7 +9,6 @@ import attrs
 import pytest
 
 from breakerkit import BreakerConfig, ConfigError, OpenContext, OpenReason, backoff
-from breakerkit import _fields as fields
 
 COUNT = "must be an int of at least 0"
 POSITIVE = "must be an int of at least 1"
@@ -376,9 +375,9 @@ def test_other_configs_are_not_equal(change: dict[str, Any]) -> None:
 
 def test_changed_shows_what_is_not_default() -> None:
     """What a conflict shows of a config are the fields that differ from the defaults."""
-    assert fields.changed(BreakerConfig()) == "BreakerConfig()"
+    assert BreakerConfig().changed() == "BreakerConfig()"
     config = BreakerConfig(window_size=5, open_duration=2)
-    assert fields.changed(config) == "BreakerConfig(open_duration=2.0, window_size=5)"
+    assert config.changed() == "BreakerConfig(open_duration=2.0, window_size=5)"
 
 
 def test_a_reason_is_its_text() -> None:
