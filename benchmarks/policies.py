@@ -122,7 +122,7 @@ def resilix() -> dict[str, Callable[[Any], Any]]:
             protect.timeout(LONG, **settings),
             protect.bulkhead(SLOTS, wait=False),
             protect.circuit(),
-            protect.suppress(Exception),
+            protect.when(Exception, return_=0),
         )
         return lambda function: functools.reduce(
             lambda inner, layer: layer(inner), layers, function
@@ -131,7 +131,7 @@ def resilix() -> dict[str, Callable[[Any], Any]]:
     return {
         "bulkhead": protect.bulkhead(SLOTS, wait=False),
         "async-bulkhead": protect.bulkhead(SLOTS, wait=False),
-        "fallback": protect.suppress(Exception),
+        "fallback": protect.when(Exception, return_=0),
         "async-timeout": protect.timeout(LONG),
         "pipeline": stack(allow_sync=True),
         "async-pipeline": stack(),

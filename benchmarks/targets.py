@@ -29,7 +29,6 @@ AT_MOST = {
     "timeout": 5.0,
     "async-timeout": 1.15,
     "pipeline": 10.0,
-    "async-pipeline": 10.0,
 }
 #: The time per success in the largest window, as a ratio to that in a window of 100.
 WINDOW_GROWTH = 1.10

@@ -7,8 +7,11 @@ a bulkhead's queue, a failover's next attempt, a nested timeout.
 from __future__ import annotations
 
 import contextlib
+import time
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import attrs
 
 from breakerkit.cancel import CancelSignal
 from breakerkit.clock import system_clock
@@ -19,166 +22,186 @@ if TYPE_CHECKING:
 
     from breakerkit.clock import Clock
 
-__all__ = ["Deadline", "check_deadline", "current_deadline"]
 
-
-class Limit(NamedTuple):
-    """A limit in force, as it is set and unset on the hot path: a tuple, for that is cheapest.
+@attrs.frozen
+class Terms:
+    """What all limits that a policy sets have in common, until it is told otherwise.
 
     Attributes:
-        end: when it ends, by ``clock``; ``inf`` where there is only a signal.
-        clock: whose time that is.
-        name: name of the policy that set it.
-        seconds: how long it was when it began.
-        outer: the limit around it; its end is never earlier than this one's.
-        signal: what cancels the work, if there is such a signal.
+        seconds: how long a call may take.
+        name: name of the policy.
+        clock: where its time comes from.
     """
 
-    end: float
-    clock: Clock
-    name: str
     seconds: float
-    outer: Limit | None
-    signal: CancelSignal | None
+    name: str
+    clock: Clock
 
 
-#: The innermost limit in force; tasks and copied contexts take it along.
+class Stay:
+    """The same for one call or block that others may outlive: it can be over.
+
+    A task that was started inside, or a context in which a block was entered
+    and not left, keeps the limit; once it is over, what counts there is the
+    limit around it.
+
+    Attributes:
+        seconds: how long it may take.
+        name: name of the policy.
+        clock: where its time comes from.
+        outer: the limit around it.
+        over: whether it has ended.
+    """
+
+    __slots__ = ("clock", "name", "outer", "over", "seconds")
+
+    def __init__(self, terms: Terms, outer: Limit | None) -> None:
+        self.seconds, self.name, self.clock = terms.seconds, terms.name, terms.clock
+        self.outer = outer
+        self.over = False
+
+    def end(self) -> None:
+        """Say that it is over."""
+        # Looked up now, so that a chain of calls that outlive each other does not grow.
+        self.outer = live(self.outer)
+        self.over = True
+
+
+#: A limit in force: when it ends by the clock of its terms (``inf``: there is only a signal), those
+#: terms, the nearest limit around it that lives on another clock, and a signal that cancels the
+#: work. A bare tuple, for that costs least to make, and each call under a limit makes one. Limits
+#: around it on the same clock need no mention: they end later, or this one would not be in force.
+Limit: TypeAlias = "tuple[float, Terms | Stay, Limit | None, CancelSignal | None]"
+
+#: The innermost limit set, which may be over; tasks and copied contexts take it along.
 limit: ContextVar[Limit | None] = ContextVar("breakerkit_limit", default=None)
 
+NEVER = float("inf")
+_NO_TERMS = Terms(NEVER, "cancel signal", system_clock)
+_NO_LIMIT: Limit = (NEVER, _NO_TERMS, None, None)
 
-def begin(name: str, seconds: float, clock: Clock, signal: CancelSignal | None = None) -> Limit:
-    """Return the limit for a call that may take ``seconds``; of nested ones the shorter wins.
+
+def live(one: Limit | None) -> Limit | None:
+    """Return a limit if it is not over, or the one around it that is not."""
+    while one is not None and isinstance(one[1], Stay) and one[1].over:
+        one = one[1].outer
+    return one
+
+
+def within(outer: Limit | None, terms: Terms | Stay, now: float) -> Limit:
+    """Return the limit for a call that begins ``now``; of nested ones the shorter wins.
 
     A call that may take as long as the limit around it, or longer, is under
-    that one: its name and length are kept, for it is the one that will expire.
+    that very one: it is the one that will expire.
     """
-    now, outer = clock.now(), limit.get()
+    end = now + terms.seconds
     if outer is None:
-        return Limit(now + seconds, clock, name, seconds, None, signal)
-    left = outer.end - (now if outer.clock is clock else outer.clock.now())
-    signal = signal or outer.signal
-    if left <= seconds:
-        return Limit(now + left, clock, outer.name, outer.seconds, outer, signal)
-    return Limit(now + seconds, clock, name, seconds, outer, signal)
+        return end, terms, None, None
+    if outer[1].clock is terms.clock:
+        return outer if outer[0] <= end else (end, terms, outer[2], outer[3])
+    # Two clocks need not go at one pace: nobody knows which of them will be first.
+    return end, terms, None if outer[0] == NEVER else outer, outer[3]
 
 
-@contextlib.contextmanager
-def bearing(signal: CancelSignal) -> Iterator[None]:
-    """Let all that asks inside the block see a signal, beside the limit in force."""
-    outer = limit.get()
-    if outer is None:
-        outer_end, clock, name, seconds = float("inf"), system_clock, "cancel signal", float("inf")
-        one = Limit(outer_end, clock, name, seconds, None, signal)
-    else:
-        one = outer._replace(outer=outer, signal=signal)
-    token = limit.set(one)
-    try:
-        yield
-    finally:
-        limit.reset(token)
+def binding(one: Limit) -> tuple[float, Limit]:
+    """Return the seconds that are left, which may be negative, and the limit that says so.
+
+    They are never more than the limit was long, whatever its clock does.
+    """
+    least, found = NEVER, _NO_LIMIT
+    further = live(one)
+    while further is not None:
+        terms = further[1]
+        left = min(further[0] - terms.clock.now(), terms.seconds)
+        if left <= least:
+            least, found = left, further
+        further = live(further[2])
+    return least, found
+
+
+def steady(one: Limit) -> bool:
+    """Tell whether nothing but real time can end it: no other clock is asked, and there is no signal."""
+    further: Limit | None = one
+    while further is not None:
+        if further[1].clock.now is not time.monotonic:
+            return False
+        further = further[2]
+    return one[3] is None
+
+
+def expired(one: Limit, *, abandoned: bool = False) -> CallTimeoutError:
+    """Return the error that says whose limit has passed; its policy knows it by the moment."""
+    error = CallTimeoutError(one[1].name, one[1].seconds, abandoned)
+    error._end = one[0]
+    return error
 
 
 def remaining() -> float | None:
     """Return the seconds that are left to the code that asks, 0.0 if none are, ``None`` if unlimited."""
-    one = limit.get()
-    if one is None or one.end == float("inf"):
-        return None
-    return max(0.0, one.end - one.clock.now())
+    one = live(limit.get())
+    return None if one is None or one[0] == NEVER else max(0.0, binding(one)[0])
 
 
 def too_late() -> DeadlineExceededError | None:
     """Return the rejection for work that has not begun and has no time left, else ``None``."""
     one = limit.get()
-    if one is None or one.clock.now() < one.end:
-        return None
-    return DeadlineExceededError(one.name, "no time left", None)
+    return None if one is None else too_late_for(one)
 
 
-class Deadline:
-    """The moment by which the code that asks should be done; a view, cheap to make.
-
-    Attributes:
-        name: name of the timeout that set it.
-        seconds: how long that allowed in all.
-    """
-
-    __slots__ = ("_limit", "name", "seconds")
-
-    def __init__(self, of: Limit) -> None:
-        self._limit = of
-        self.name = of.name
-        self.seconds = of.seconds
-
-    @property
-    def remaining(self) -> float:
-        """Seconds left, never negative."""
-        return max(0.0, self._limit.end - self._limit.clock.now())
-
-    @property
-    def expired(self) -> bool:
-        """Whether no time is left."""
-        return self._limit.clock.now() >= self._limit.end
-
-    @property
-    def signal(self) -> CancelSignal:
-        """A signal that reads as cancelled once the deadline has passed, or that of the calls around."""
-        return _Passing(self)
-
-    def __repr__(self) -> str:
-        return f"<Deadline of {self.name!r}: {self.remaining:.3g} of {self.seconds:g} s left>"
+def too_late_for(one: Limit) -> DeadlineExceededError | None:
+    """Do the same for a limit that is known already."""
+    left, one = binding(one)
+    return None if left > 0 else unbegun(one)
 
 
-class _Passing(CancelSignal):
-    """The signal of a deadline: nobody has to set it."""
+def unbegun(one: Limit) -> DeadlineExceededError:
+    """Return the rejection that says whose limit has left no time."""
+    error = DeadlineExceededError(one[1].name, "no time left", None)
+    error._end = one[0]
+    return error
 
-    __slots__ = ("_deadline",)
 
-    def __init__(self, deadline: Deadline) -> None:
+def current_signal() -> CancelSignal | None:
+    """Return what cancels the work around this code, apart from its deadline, if there is such a signal."""
+    one = live(limit.get())
+    return None if one is None else one[3]
+
+
+@contextlib.contextmanager
+def bearing(signal: CancelSignal) -> Iterator[None]:
+    """Let all that asks inside the block see a signal, beside what is in force."""
+    outer = live(limit.get())
+    limit.set(bearing_too(outer, signal))
+    try:
+        yield
+    finally:
+        limit.set(outer)
+
+
+def bearing_too(one: Limit | None, signal: CancelSignal) -> Limit:
+    """Return a limit with one more signal; of two signals each is heard."""
+    end, terms, further, given = _NO_LIMIT if one is None else one
+    return end, terms, further, signal if given is None else Either(signal, given)
+
+
+class Either(CancelSignal):
+    """Two signals as one; setting it sets the first."""
+
+    __slots__ = ("_first", "_second")
+
+    def __init__(self, first: CancelSignal, second: CancelSignal) -> None:
         super().__init__()
-        self._deadline = deadline
+        self._first = first
+        self._second = second
+
+    def cancel(self, reason: Any = None) -> bool:
+        """Set the first."""
+        return self._first.cancel(reason)
 
     @property
     def cancelled(self) -> bool:
-        given = self._deadline._limit.signal
-        if super().cancelled or self._deadline.expired:
-            return True
-        return given is not None and given.cancelled
+        return self._first.cancelled or self._second.cancelled
 
     @property
     def reason(self) -> Any:
-        given = self._deadline._limit.signal
-        if super().cancelled:
-            return super().reason
-        if given is not None and given.cancelled:
-            return given.reason
-        return f"deadline of {self._deadline.name!r}" if self._deadline.expired else None
-
-
-def current_deadline() -> Deadline | None:
-    """Return the deadline of the calls around this code, ``None`` if there is none.
-
-    Example:
-        >>> current_deadline() is None
-        True
-    """
-    one = limit.get()
-    return None if one is None or one.end == float("inf") else Deadline(one)
-
-
-def check_deadline() -> None:
-    """Raise if the time of the calls around this code is over, or their signal is set.
-
-    Call it between the steps of long work: under ``timeout(..., mode="cooperative")``
-    nothing else ends a sync function early. With no deadline it does nothing.
-
-    Raises:
-        CallTimeoutError: the deadline has passed.
-        CallCancelledError: the signal is set.
-    """
-    one = limit.get()
-    if one is None:
-        return
-    if one.signal is not None:
-        one.signal.raise_if_cancelled(one.name)
-    if one.clock.now() >= one.end:
-        raise CallTimeoutError(one.name, one.seconds)
+        return self._first.reason if self._first.cancelled else self._second.reason

@@ -46,7 +46,7 @@ class CircuitBreaker(Policy):
     __slots__ = ()
 
     kind = "breaker"
-    raises = (CircuitOpenError,)
+    errors = (CircuitOpenError,)
     settings = BreakerConfig
     keeper = Guard
 

@@ -102,10 +102,18 @@ def changed(config: Any, other: Any = None) -> str:
     pairs = [
         f"{field.name}={show(value)}"
         for field in attrs.fields(kind)
-        if (value := getattr(config, field.name)) != getattr(default, field.name)
-        or value != getattr(other or default, field.name)
+        if _differ(value := getattr(config, field.name), getattr(default, field.name))
+        or _differ(value, getattr(other or default, field.name))
     ]
     return f"{kind.__name__}({', '.join(pairs)})"
+
+
+def _differ(one: object, other: object) -> bool:
+    """Tell whether two settings differ; those that cannot be compared do, unless they are one."""
+    try:
+        return bool(one != other)
+    except Exception:  # a value of the user's may compare as it likes
+        return one is not other
 
 
 #: What other libraries call it.

@@ -27,14 +27,26 @@ def fault_in(kind: str, name: str, error: BaseException) -> None:
         name: name of the policy it belongs to.
         error: what it raised.
     """
+    message = "%s of %r raised (%d so far); the call it watched is not affected"
+    write_seldom(logging.ERROR, message, kind, name, error)
+
+
+def write_seldom(level: int, message: str, kind: str, name: str, error: BaseException) -> None:
+    """Write a line the 1st, 10th, 100th ... time that this kind, name and type of error come together.
+
+    Args:
+        level: of `logging`.
+        message: with places for the kind, the name, and how often so far.
+        kind: what it is about.
+        name: name of the policy.
+        error: shown below the line.
+    """
     key = (kind, name, type(error))
     if len(_told) >= _MOST and key not in _told:
         _told.clear()
     times = next(_told.setdefault(key, itertools.count(1)))  # exact without a lock
-    if str(times).strip("0") != "1":
-        return
-    message = "%s of %r raised (%d so far); the call it watched is not affected"
-    write(logging.ERROR, message, kind, name, times, error=error)
+    if str(times).strip("0") == "1":
+        write(level, message, kind, name, times, error=error)
 
 
 def write(level: int, message: str, *args: object, error: BaseException | None = None) -> None:

@@ -88,7 +88,7 @@ class Classifier:
 
         One of nothing but rejections and cancellations is neutral, whatever is listed.
         """
-        leaves = _leaves(group)
+        leaves = leaves_of(group)
         if all(map(is_neutral, leaves)):
             return Outcome.NEUTRAL
         for listed, outcome in (
@@ -119,7 +119,7 @@ def is_neutral_type(kind: type[BaseException]) -> bool:
     return issubclass(kind, CallRejectedError) or not issubclass(kind, Exception)
 
 
-def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
+def leaves_of(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
     """Return the leaves, without recursion: a hostile group may nest deeper than the stack."""
     found: list[BaseException] = []
     waiting: list[BaseException] = [group]

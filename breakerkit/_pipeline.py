@@ -195,6 +195,11 @@ class Pipeline(Policy):
         for layer in self.layers:
             layer.serve(shape)
 
+    def _shown(self, guarded: Any, bare: Any) -> None:
+        for policy in self.policies:
+            if isinstance(policy, Policy):
+                policy._shown(guarded, bare)
+
     def _around(self, function: Callable[..., Any], shape: Shape) -> Callable[..., Any]:
         return stack.compiled(self.layers, function, shape)
 

@@ -38,8 +38,8 @@ class Policy:
 
     #: The verb that makes it, and the attribute of a guarded function that leads to it.
     kind: ClassVar[str]
-    #: The errors it raises by itself.
-    raises: ClassVar[tuple[type[BaseException], ...]] = ()
+    #: The errors that any of its kind raises by itself; see `raises`.
+    errors: ClassVar[tuple[type[BaseException], ...]] = ()
     #: The class of its settings.
     settings: ClassVar[type[Any]]
     #: What stands behind it: ``keeper(name, config, clock, hub)``.
@@ -69,7 +69,9 @@ class Policy:
             return target
         self._serve(shape_of(bare))
         self._name_after(bare)
-        return guard_callable(target, self, self._around)
+        made = guard_callable(target, self, self._around)
+        self._shown(getattr(made, "__func__", made), bare)
+        return made
 
     def call(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call ``function`` through the policy; await the result of an async one.
@@ -106,6 +108,11 @@ class Policy:
         checked = unless_cancelled(operation, cancel, self.name)
         return run_around(self, checked, args, given)  # type: ignore[no-any-return]  # likewise
 
+    @property
+    def raises(self) -> tuple[type[BaseException], ...]:
+        """The types of error that it raises by itself."""
+        return self.errors
+
     def leads_to(self, kind: str) -> Any:
         """Return the policy of this kind that a guarded function's attribute leads to, or ``None``."""
         return self if kind == self.kind else None
@@ -127,6 +134,9 @@ class Policy:
         that is yet to run (a coroutine, a future), that is what the policy is for.
         """
         raise NotImplementedError
+
+    def _shown(self, guarded: Any, bare: Any) -> None:
+        """Put right what a decorated function shows, where its callers call it in another way."""
 
     def snapshot(self) -> Any:
         """Return a frozen record of all numbers as they belong together now."""

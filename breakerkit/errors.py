@@ -9,6 +9,7 @@
     │   │   └── ProbeLimitError       it is half-open and every probe slot is taken
     │   ├── BulkheadFullError         every slot is taken, and every place in the queue
     │   ├── LedgerFullError           too much abandoned work is still running
+    │   ├── NoProviderError           a failover had nobody to give the call to
     │   └── DeadlineExceededError     the time of the calls around it was over before it began
     ├── CallTimeoutError (TimeoutError)          your code was run, and time ran out
     ├── WorkerLostError               your code was run by a process that died
@@ -39,10 +40,15 @@ __all__ = [
     "DeadlineExceededError",
     "LedgerFullError",
     "NameConflictError",
+    "NoProviderError",
     "ProbeLimitError",
     "RuleError",
     "WorkerLostError",
 ]
+
+
+#: Characters of a provider's error that a group's message shows.
+LONGEST = 200
 
 
 class BreakerkitError(Exception):
@@ -146,8 +152,8 @@ class ProbeLimitError(CircuitOpenError):
 class BulkheadFullError(CallRejectedError):
     """Say that a bulkhead has no slot for the call, and no place to wait or no time left for it.
 
-    ``reason`` is a `breakerkit.events.FullReason`; ``retry_after`` is ``None``: nobody knows when
-    a slot comes free.
+    ``reason`` is a `breakerkit.FullReason`; ``retry_after`` is ``None``: nobody knows when a slot
+    comes free.
     """
 
     policy = "bulkhead"
@@ -159,10 +165,25 @@ class LedgerFullError(CallRejectedError):
     policy = "timeout"
 
 
+class NoProviderError(CallRejectedError):
+    """Say that a failover had no provider to give the call to.
+
+    ``reason`` is a `breakerkit.NoProviderReason`; ``retry_after`` the shortest that a
+    provider's breaker gives, ``None`` if none does.
+    """
+
+    policy = "failover"
+
+
 class DeadlineExceededError(CallRejectedError):
-    """Say that the deadline of the calls around this one had passed before it began."""
+    """Say that the deadline of the calls around this one had passed before it began.
+
+    ``name`` is that of the policy whose deadline it was; ``retry_after`` is ``None``.
+    """
 
     policy = "deadline"
+    #: When that was, by its clock: the policy knows its own by it.
+    _end: float | None = None
 
 
 class CallTimeoutError(BreakerkitError, TimeoutError):
@@ -174,10 +195,18 @@ class CallTimeoutError(BreakerkitError, TimeoutError):
         abandoned: whether the work goes on in a thread nobody waits for.
     """
 
+    #: When the limit ended, by its clock: the policy knows its own by it.
+    _end: float | None = None
+
+    def __new__(cls, *_: object, **__: object) -> Self:
+        """Take no arguments: an OSError would read an error number, its text and a file in them."""
+        return super().__new__(cls)
+
     def __init__(
         self, name: str, seconds: float, abandoned: bool = False
     ) -> None:  # pickle gives it by position
-        super().__init__(name, seconds, abandoned)
+        super().__init__()
+        self.args = (name, seconds, abandoned)
         self.name = name
         self.seconds = seconds
         self.abandoned = abandoned
@@ -208,33 +237,56 @@ class WorkerLostError(BreakerkitError):
 class AllProvidersFailedError(BreakerkitError, ExceptionGroup[Exception]):
     """Say that every provider that could be tried failed; a group of their errors, in order.
 
+    Of a provider that was passed over it holds the rejection of its circuit breaker.
+
     Attributes:
         name: name of the failover.
         providers: names of the providers, beside ``exceptions``.
+        of: how many providers there were, where more than these had a say.
     """
 
     name: str
     providers: tuple[str, ...]
+    of: int | None
 
-    def __new__(cls, name: str, failures: Sequence[tuple[str, Exception]]) -> Self:
+    def __new__(
+        cls, name: str, failures: Sequence[tuple[str, Exception]], of: int | None = None
+    ) -> Self:
         """Make a group of what each provider raised; ``failures`` may not be empty."""
-        listed = "; ".join(f"{provider}: {error!r}" for provider, error in failures)
+        listed = "; ".join(f"{provider}: {_shown(error)}" for provider, error in failures)
+        who = "all" if of is None else f"{len(failures)} of {of}"
         made = super().__new__(
-            cls, f"{name!r}: all providers failed ({listed})", [error for _, error in failures]
+            cls, f"{name!r}: {who} providers failed ({listed})", [error for _, error in failures]
         )
         made.name = name
         made.providers = tuple(provider for provider, _ in failures)
+        made.of = of
         return made
 
-    def __init__(self, name: str, failures: Sequence[tuple[str, Exception]]) -> None:  # noqa: ARG002  # __new__ has used them
+    def __init__(
+        self,
+        name: str,  # noqa: ARG002  # __new__ has used them, all three
+        failures: Sequence[tuple[str, Exception]],  # noqa: ARG002
+        of: int | None = None,  # noqa: ARG002
+    ) -> None:
         super().__init__(self.message, self.exceptions)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.name, list(zip(self.providers, self.exceptions, strict=True)))
+        failures = list(zip(self.providers, self.exceptions, strict=True))
+        return type(self), (self.name, failures, self.of)
 
     def derive(self, excs: Sequence[Any]) -> Any:
         """Return a plain group: what ``except*`` splits off is no longer all of them."""
         return ExceptionGroup(self.message, excs)
+
+
+def _shown(error: Exception) -> str:
+    """Return the ``repr`` of somebody's error: it may fail, and it may be long."""
+    try:
+        text = repr(error)
+    except Exception:
+        text = f"<{type(error).__name__} whose repr fails>"
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
 
 class CallCancelledError(BreakerkitError):

@@ -16,7 +16,7 @@ __all__ = ["GuardBlock"]
 
 
 class GuardBlock:
-    """What ``breaker.guard()`` returns: ``with`` or ``async with`` it, once.
+    """What ``guard()`` of a policy returns: ``with`` or ``async with`` it, once.
 
     Inside, `fail` and `ignore` decide the outcome at once; the slot is freed
     when the block ends. Nothing is kept in a context variable, so the block may

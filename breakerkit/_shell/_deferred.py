@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import inspect
 import types
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from breakerkit._log import fault_in
 from breakerkit._shell._gate import Carried, Gate
 from breakerkit._shell._runs import MAKERS, named_after
 from breakerkit._shell._shapes import Shape
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def carry(gate: Gate, entry: Any, value: Any) -> Any:
@@ -17,7 +20,7 @@ def carry(gate: Gate, entry: Any, value: Any) -> Any:
     if hasattr(type(value), "add_done_callback"):
         return _watch(gate, entry, value)
     carried = Carried(gate, entry)
-    shape = _shape(value)
+    shape = shape_of_work(value)
     if shape is None:
         from breakerkit._shell import _proxies as proxies  # noqa: PLC0415  # wrapt is slow to import
 
@@ -25,7 +28,24 @@ def carry(gate: Gate, entry: Any, value: Any) -> Any:
     return named_after(value, MAKERS[shape](lambda _args, _kwargs: gate, lambda: value, carried)())
 
 
-def _shape(value: Any) -> Shape | None:
+def around_deferred(value: Any, around: Callable[[Any, Shape], Callable[..., Any]]) -> Any:
+    """Return what stands for returned work, run inside a function of the policy's own.
+
+    Args:
+        value: a coroutine, a generator, or another awaitable that is no future.
+        around: from a function that returns ``value``, and its shape, to a
+            function of that shape around it.
+    """
+    shape = shape_of_work(value)
+    if shape is None:
+        from breakerkit._shell import _proxies as proxies  # noqa: PLC0415  # wrapt is slow to import
+
+        return proxies.AwaitableWithin(value, lambda what: around(what, Shape.COROUTINE)())
+    return named_after(value, around(lambda: value, shape)())
+
+
+def shape_of_work(value: Any) -> Shape | None:
+    """Return which kind of deferred work this is, ``None`` for an awaitable of any other kind."""
     if isinstance(value, types.CoroutineType):
         return Shape.COROUTINE
     if isinstance(value, types.AsyncGeneratorType):
@@ -47,7 +67,7 @@ def _watch(gate: Gate, entry: Any, future: Any) -> Any:
 
     def done(ended: Any) -> None:
         entry = carried.take()
-        if (error := _error_of(ended)) is not None:
+        if (error := error_of(ended)) is not None:
             gate.failed(entry, error)
         elif (ticket := next(entry.ticks)) >= entry.attention:
             gate.succeeded(entry, ticket, ended.result())
@@ -63,7 +83,8 @@ def _watch(gate: Gate, entry: Any, future: Any) -> Any:
     return future
 
 
-def _error_of(future: Any) -> BaseException | None:
+def error_of(future: Any) -> BaseException | None:
+    """Return how a future failed, if it did."""
     if future.cancelled():
         # Not the future's own error: that of ``concurrent.futures`` is an
         # ``Exception``, and a call that was cancelled is no evidence.

@@ -106,28 +106,23 @@ class PerInstance(wrapt.ObjectProxy[Any]):
         return bound[key][0]
 
 
-class GuardedAwaitable(wrapt.ObjectProxy[Any]):
-    """An awaitable object that settles its entry when it has been awaited or entered.
+class AwaitableWithin(wrapt.ObjectProxy[Any]):
+    """An awaitable object that is awaited, or entered, inside a coroutine of a policy.
 
     It is seen as what it stands for: a client's request object, say, that can
     be awaited and used with ``async with``.
     """
 
-    def __init__(self, wrapped: Any, gate: Gate, carried: Carried) -> None:
+    def __init__(self, wrapped: Any, within: Callable[[Callable[[], Any]], Any]) -> None:
         super().__init__(wrapped)
-        self._self_gate = gate
-        self._self_carried = carried
+        self._self_within = within
         self._self_running: Any = None
 
     def __await__(self) -> Any:
-        if self._self_carried.taken:
-            return self.__wrapped__.__await__()  # awaited again: one call, judged once
-        return self._self_await(lambda: self.__wrapped__).__await__()
+        return self._self_within(lambda: self.__wrapped__).__await__()
 
     async def __aenter__(self) -> Any:
-        if self._self_carried.taken:
-            return await self.__wrapped__.__aenter__()
-        return await self._self_await(self.__wrapped__.__aenter__)
+        return await self._self_within(self.__wrapped__.__aenter__)
 
     async def __aexit__(self, *details: object) -> Any:
         return await self.__wrapped__.__aexit__(*details)
@@ -143,19 +138,61 @@ class GuardedAwaitable(wrapt.ObjectProxy[Any]):
         return self._self_run().throw(*details)
 
     def close(self) -> None:
-        """End it; never begun, it gives its slot back."""
+        """End it."""
         if self._self_running is not None:
             self._self_running.close()
-        elif not self._self_carried.taken:
-            self._self_gate.drop(self._self_carried.take())
         if hasattr(type(self.__wrapped__), "close"):
             self.__wrapped__.close()
 
     def _self_run(self) -> Any:
         if self._self_running is None:
-            self._self_running = self._self_await(lambda: self.__wrapped__)
+            self._self_running = self._self_within(lambda: self.__wrapped__)
         return self._self_running
 
-    def _self_await(self, what: Any) -> Any:
+
+class GuardedAwaitable(AwaitableWithin):
+    """One that settles its entry when it has been awaited or entered."""
+
+    def __init__(self, wrapped: Any, gate: Gate, carried: Carried) -> None:
+        super().__init__(wrapped, self._self_guard)
+        self._self_gate = gate
+        self._self_carried = carried
+
+    def __await__(self) -> Any:
+        if self._self_carried.taken:
+            return self.__wrapped__.__await__()  # awaited again: one call, judged once
+        return super().__await__()
+
+    async def __aenter__(self) -> Any:
+        if self._self_carried.taken:
+            return await self.__wrapped__.__aenter__()
+        return await super().__aenter__()
+
+    def close(self) -> None:
+        """End it; never begun, it gives its slot back."""
+        if self._self_running is None and not self._self_carried.taken:
+            self._self_gate.drop(self._self_carried.take())
+        super().close()
+
+    def _self_guard(self, what: Callable[[], Any]) -> Any:
         gate = self._self_gate
         return coroutine_function(lambda _args, _kwargs: gate, what, self._self_carried)()
+
+
+class RelievedAwaitable(AwaitableWithin):
+    """One whose error may be answered: what was never entered itself is not left either."""
+
+    def __init__(self, wrapped: Any, within: Callable[[Callable[[], Any]], Any]) -> None:
+        super().__init__(wrapped, within)
+        self._self_entered = False
+
+    async def __aenter__(self) -> Any:
+        return await self._self_within(self._self_enter)
+
+    async def __aexit__(self, *details: object) -> Any:
+        return await super().__aexit__(*details) if self._self_entered else None
+
+    async def _self_enter(self) -> Any:
+        value = await self.__wrapped__.__aenter__()
+        self._self_entered = True
+        return value

@@ -43,7 +43,7 @@ def shape_of(function: Any) -> Shape:
         target = target.func if isinstance(target, functools.partial) else target.__func__
     if _manages(getattr(target, "__code__", None)):
         raise TypeError(
-            f"{show(function)}: calling it runs nothing of yours; put the breaker under"
+            f"{show(function)}: calling it runs nothing of yours; put the decorator under"
             " @contextmanager or @asynccontextmanager, on the generator function itself"
         )
     if inspect.iscoroutinefunction(target):

@@ -39,6 +39,19 @@ def innermost(function: Any) -> Any:
     return function
 
 
+def unbound(function: Any) -> Any:
+    """Return the function beneath all decorators, or ``None`` where arguments are bound on the way."""
+    for _ in range(_DEEPEST):
+        bound = getattr(function, "__self__", None) is not None
+        if bound or isinstance(function, functools.partial):
+            return None
+        inner = beneath(function)
+        if inner is None:
+            break
+        function = inner
+    return function
+
+
 def beneath(function: Any) -> Any:
     """Return what a decorator or a partial was put around, ``None`` if nothing is known of it."""
     if isinstance(function, functools.partial | functools.partialmethod):

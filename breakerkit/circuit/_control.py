@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING, Any
 
+from breakerkit._until import seconds_until
 from breakerkit.circuit import _changes as changes
 from breakerkit.circuit import _switches as switches
 from breakerkit.circuit import _view as views
@@ -131,7 +132,7 @@ def reconfigure(guard: Guard, config: BreakerConfig) -> None:
 
 def hold(guard: Guard, mode: Mode, reason: str | None, by: str | None, until: Any) -> ModeHandle:
     """Take a switch and return its handle."""
-    lasts = switches.seconds_until(until)
+    lasts = seconds_until(until)
     now = guard.clock.now()
 
     def release(handle: ModeHandle) -> None:

@@ -1,24 +1,11 @@
-"""Counters that are drawn from without a lock, and how to look at one."""
+"""The tickets of completed calls: which ones are out of reach."""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import itertools
 
 #: A ticket that is far away. Below 2**30 CPython compares integers by a shorter path.
 FAR = 2**30 - 1
-
-
-def drawn(counter: itertools.count[int]) -> int:
-    """Return the last number a ``count(1)`` gave out, without drawing one.
-
-    ``repr`` is the only way to look at a count that is neither deprecated nor
-    moves it on; a look that moved it would put a call into the window.
-    """
-    return int(repr(counter)[6:-1]) - 1
 
 
 def never(last: int) -> int:

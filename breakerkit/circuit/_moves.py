@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from breakerkit._counters import drawn
 from breakerkit._outcome import Outcome
-from breakerkit.circuit._counting import drawn
 from breakerkit.circuit._states import Closed, HalfOpen, Lease, Open, State
 from breakerkit.events import Evidence, OpenReason
 from breakerkit.events import State as Name

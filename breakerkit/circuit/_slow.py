@@ -6,7 +6,7 @@ import itertools
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from breakerkit.circuit._counting import drawn
+from breakerkit._counters import drawn
 
 if TYPE_CHECKING:
     from breakerkit.circuit._states import Lease

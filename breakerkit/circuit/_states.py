@@ -6,7 +6,7 @@ import itertools
 import math
 from typing import TYPE_CHECKING, TypeAlias
 
-from breakerkit.circuit._counting import drawn
+from breakerkit._counters import drawn
 from breakerkit.circuit._slow import SlowCalls
 from breakerkit.circuit._window import EMPTY, CountWindow, Tally, TimeWindow, Window
 from breakerkit.events import Evidence, OpenReason

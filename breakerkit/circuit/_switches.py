@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
-from breakerkit import _fields as fields
-from breakerkit.errors import ConfigError
 from breakerkit.events import Mode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = ["ModeHandle"]
-
-#: Seconds a switch may be held at most, a hundred years: beyond that dates end.
-LONGEST = 100 * 365.25 * 86_400
 
 #: Which switch wins when several are held.
 ORDER = (Mode.FORCED_OPEN, Mode.DISABLED, Mode.OBSERVE)
@@ -73,25 +68,6 @@ class ModeHandle:
             f"<ModeHandle {self.mode.value} by={self.by!r} reason={self.reason!r}"
             f" until={self.until}>"
         )
-
-
-def seconds_until(until: Any) -> float | None:
-    """Return how long from now ``until`` is, in seconds.
-
-    Raises:
-        ConfigError: it is neither a ``timedelta`` nor an aware ``datetime``, or not in the future.
-    """
-    allowed = "must be a timedelta above 0 or an aware datetime in the future, or None"
-    if until is None:
-        return None
-    lasts = until
-    if isinstance(until, datetime) and until.tzinfo is not None:
-        lasts = until - datetime.now(UTC)
-    if isinstance(lasts, timedelta) and lasts > timedelta(0):
-        seconds = lasts.total_seconds()
-        if seconds <= LONGEST:
-            return seconds
-    raise ConfigError(f"until={fields.show(until)}: {allowed}")
 
 
 def in_force(handles: tuple[ModeHandle, ...], now: float) -> ModeHandle | None:

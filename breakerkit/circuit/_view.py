@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import attrs
 
-from breakerkit.circuit._counting import drawn
+from breakerkit._counters import drawn
 from breakerkit.circuit._moves import NAMES
 from breakerkit.circuit._states import Closed, HalfOpen, Open
 from breakerkit.events import Evidence, Mode, OpenContext, OpenReason, State

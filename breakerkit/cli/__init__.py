@@ -1,12 +1,20 @@
 """The command line: ``breakerkit demo`` plays a recorded outage, without and with a breaker.
 
-    _arguments  what the command line may say        _trace    what a recorded call is
+The rooms of that demo; its parts serve the other two as well:
+
+    _arguments  _options  what may be said           _trace    what a recorded call is
     _demo       the whole play                       _jtl      how JMeter writes it
-    _child      the demo's end of the service        _plan     what is played, how fast
-    _service    the HTTP service, its own process    _client   one HTTP client
-    _drive      threads that issue calls on time     _settings the recommended breaker
-    _display    plain lines    _live  with rich      _report   the table
-    _timeline   the picture    _lanes its lanes      _svg      shapes and text
+    _child      a program in its own process         _plan     what is played, how fast
+    _service    an HTTP service, such a program      _client   one HTTP client
+    _drive      calls issued on time, what came      _crew     threads that do so
+    _display    plain lines    _live  with rich      _settings the recommended breaker
+    _report     the table                            _words    how figures are written
+    _timeline   the picture    _lanes its lanes      _axes  _frame  _svg  what pictures share
+
+The other demos:
+
+    avalanche/   ``breakerkit demo avalanche``: one dependency hangs, without and with isolation
+    switchover/  ``breakerkit demo failover``: one provider dies, without and with failover
 
 It uses breakerkit as any program would: its public names alone.
 """
@@ -17,13 +25,22 @@ import contextlib
 import io
 import os
 import sys
+from importlib import import_module
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from breakerkit.cli._options import AnyOptions
+
 __all__ = ["main"]
 
+#: Where each command's play is.
+_PLAYS = {
+    "demo": "breakerkit.cli._demo",
+    "demo avalanche": "breakerkit.cli.avalanche._play",
+    "demo failover": "breakerkit.cli.switchover._play",
+}
 _FAILED, _WRONG_USE, _INTERRUPTED, _PIPE_CLOSED = 1, 2, 130, 141
 
 
@@ -55,21 +72,29 @@ def _run(arguments: Sequence[str]) -> int:
     # Loaded here, so that Ctrl-C meanwhile is met like any other.
     from breakerkit.cli._arguments import UsageError, parse_arguments  # noqa: PLC0415  # see above
     from breakerkit.cli._child import ServiceDiedError  # noqa: PLC0415  # see above
-    from breakerkit.cli._demo import play  # noqa: PLC0415  # see above
     from breakerkit.cli._jtl import TraceError  # noqa: PLC0415  # see above
 
+    command = "demo"
     try:
-        play(parse_arguments(arguments), _output())
+        options = parse_arguments(arguments)
+        command = options.command
+        _play(options)
     except UsageError as error:
         _complain(str(error))
         return _WRONG_USE
     except TraceError as error:
-        _complain(f"breakerkit demo: error: argument --trace: {error}")
+        _complain(f"breakerkit {command}: error: argument --trace: {error}")
         return _WRONG_USE
     except ServiceDiedError as error:
-        _complain(f"breakerkit demo: error: {error}")
+        _complain(f"breakerkit {command}: error: {error}")
         return _FAILED
     return 0
+
+
+def _play(options: AnyOptions) -> None:
+    # Each demo is loaded alone, once it is known which.
+    play = import_module(_PLAYS[options.command]).play
+    play(options, _output())
 
 
 def _output() -> TextIO:

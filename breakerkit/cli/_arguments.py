@@ -6,42 +6,39 @@ import argparse
 import math
 import os
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import breakerkit
+from breakerkit.cli._options import AvalancheOptions, FailoverOptions, Options, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["Options", "UsageError", "parse_arguments"]
+    from breakerkit.cli._options import AnyOptions
+
+__all__ = [
+    "AvalancheOptions",
+    "FailoverOptions",
+    "Options",
+    "UsageError",
+    "parse_arguments",
+]
 
 FASTEST = 100_000.0
+FASTEST_DEATH = 8.0  # a new process must be there before the play is over
 MOST_THREADS = 500
 PICTURE = "breakerkit-demo.svg"
-_OPTIONS = "demo with --trace, --speed, --threads and --svg, --help and --version"
+AVALANCHE_PICTURE = "breakerkit-demo-avalanche.svg"
+FAILOVER_PICTURE = "breakerkit-demo-failover.svg"
 
-
-class UsageError(Exception):
-    """Say in one line which argument is wrong and what is allowed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """The arguments of ``breakerkit demo``; ``None`` leaves the choice to the demo.
-
-    Attributes:
-        trace: the recording to play; ``None`` is the one that ships.
-        speed: seconds of the recording per second of real time.
-        threads: client threads.
-        svg: where the picture goes, writable when the arguments were read.
-    """
-
-    trace: Path | None
-    speed: float | None
-    threads: int | None
-    svg: Path
+_DEMO, _AVALANCHE, _FAILOVER = Options.command, AvalancheOptions.command, FailoverOptions.command
+_ALLOWED = {
+    _DEMO: "demo with --trace, --speed, --threads and --svg, --help and --version;"
+    " demo avalanche and demo failover, each with --help",
+    _AVALANCHE: "demo avalanche with --trace, --speed and --svg, and --help",
+    _FAILOVER: "demo failover with --speed and --svg, and --help",
+}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -49,7 +46,7 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(f"{self.prog}: error: {message}")
 
 
-def parse_arguments(arguments: Sequence[str]) -> Options:
+def parse_arguments(arguments: Sequence[str]) -> AnyOptions:
     """Read and check the arguments after the program's name.
 
     Raises:
@@ -61,57 +58,110 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
     )
     parser.add_argument("--version", action="version", version=f"breakerkit {_version()}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
-    demo = commands.add_parser(
-        "demo",
-        help="play a recorded outage, without and with a breaker",
-        description="Play a recorded outage twice to a real HTTP service on this machine, without"
-        " and with a circuit breaker, and compare. It takes about half a minute.",
-        allow_abbrev=False,
-    )
-    _add_demo_arguments(demo)
-    found, unknown = parser.parse_known_args(arguments)
+    demos = {
+        name: commands.add_parser(name, help=short, description=long, allow_abbrev=False)
+        for name, (short, long) in _DEMOS.items()
+    }
+    demos[_DEMO].epilog = "Two more demos: breakerkit demo avalanche, breakerkit demo failover."
+    _add_arguments(demos)
+    found, unknown = parser.parse_known_args(_with_joined_command(arguments))
     if unknown:
-        parser.error(f"{' '.join(unknown)} is not known; allowed are {_OPTIONS}")
+        allowed = _ALLOWED[found.command or _DEMO]
+        parser.error(f"{' '.join(unknown)} is not known; allowed are {allowed}")
     if found.command is None:
         parser.error("a command is missing; allowed is: demo (breakerkit --help says more)")
     try:
-        return Options(found.trace, found.speed, found.threads, _picture(found.svg, found.trace))
+        return _options(found)
     except UsageError as error:
-        demo.error(str(error))
+        demos[found.command].error(str(error))
 
 
-def _add_demo_arguments(demo: argparse.ArgumentParser) -> None:
-    demo.add_argument(
-        "--trace", type=Path, metavar="FILE",
-        help="a JMeter result file in CSV format (default: a recording that ships)",
-    )  # fmt: skip
-    demo.add_argument(
-        "--speed", type=_speed, metavar="X",
-        help="seconds of the recording per second (default: a run takes 15 s)",
-    )  # fmt: skip
-    demo.add_argument(
+def _with_joined_command(arguments: Sequence[str]) -> list[str]:
+    # A command of two words: to argparse it is one, so that no option of ``demo``
+    # can stand between them and be lost.
+    joined = " ".join(arguments[:2])
+    return [joined, *arguments[2:]] if joined in {_AVALANCHE, _FAILOVER} else list(arguments)
+
+
+_DEMOS = {
+    _DEMO: (
+        "play a recorded outage, without and with a breaker",
+        """Play a recorded outage twice to a real HTTP service on this machine, without and with a
+        circuit breaker, and compare. It takes about half a minute.""",
+    ),
+    _AVALANCHE: (
+        "let one dependency hang, without and with bulkheads",
+        """Run a real HTTP service on this machine with three endpoints and a dependency behind
+        each. One dependency hangs as a recorded outage did: first without isolation, then with a
+        bulkhead each, and at last with a rule that degrades its endpoint. It takes less than half
+        a minute.""",
+    ),
+    _FAILOVER: (
+        "kill one of three providers, without and with failover",
+        """Kill one of three real HTTP providers on this machine and revive it, while one client is
+        bound to it and another fails over. It takes a quarter of a minute.""",
+    ),
+}
+
+
+def _add_arguments(demos: Mapping[str, _Parser]) -> None:
+    for name in (_DEMO, _AVALANCHE):
+        demos[name].add_argument(
+            "--trace", type=Path, metavar="FILE",
+            help="a JMeter result file in CSV format (default: a recording that ships)",
+        )  # fmt: skip
+    for name, default, most, usual in (
+        (_DEMO, None, FASTEST, "seconds of the recording per second (default: a run takes 15 s)"),
+        (
+            _AVALANCHE,
+            None,
+            FASTEST,
+            "seconds of the recording per second (default: its outage takes 7 s)",
+        ),
+        (_FAILOVER, 1.0, FASTEST_DEATH, "how many times as fast the play goes (default: 1)"),
+    ):
+        demos[name].add_argument(
+            "--speed", type=_up_to(most), metavar="X", default=default, help=usual
+        )
+    demos[_DEMO].add_argument(
         "--threads", type=_threads, metavar="N",
         help="client threads (default: as many as calls overlapped)",
     )  # fmt: skip
-    demo.add_argument(
-        "--svg", metavar="PATH", help=f"where the picture goes (default: {PICTURE} here)"
-    )
+    for name, picture in _PICTURES.items():
+        usual = f"where the picture goes (default: {picture} here)"
+        demos[name].add_argument("--svg", metavar="PATH", help=usual)
+
+
+_PICTURES = {_DEMO: PICTURE, _AVALANCHE: AVALANCHE_PICTURE, _FAILOVER: FAILOVER_PICTURE}
+
+
+def _options(found: argparse.Namespace) -> AnyOptions:
+    picture = _PICTURES[found.command]
+    if found.command == _FAILOVER:
+        return FailoverOptions(found.speed, _picture(found.svg, None, picture))
+    svg = _picture(found.svg, found.trace, picture)
+    if found.command == _AVALANCHE:
+        return AvalancheOptions(found.trace, found.speed, svg)
+    return Options(found.trace, found.speed, found.threads, svg)
 
 
 def _version() -> str:
     return breakerkit.__version__
 
 
-def _speed(text: str) -> float:
-    try:
-        speed = float(text)
-    except ValueError:
-        speed = math.nan
-    if not 0 < speed <= FASTEST:  # nan is in no range
-        raise argparse.ArgumentTypeError(
-            f"must be a number above 0, at most {FASTEST:.0f}, not {text!r}"
-        )
-    return speed
+def _up_to(most: float) -> Callable[[str], float]:
+    def to_speed(text: str) -> float:
+        try:
+            speed = float(text)
+        except ValueError:
+            speed = math.nan
+        if not 0 < speed <= most:  # nan is in no range
+            raise argparse.ArgumentTypeError(
+                f"must be a number above 0, at most {most:.0f}, not {text!r}"
+            )
+        return speed
+
+    return to_speed
 
 
 def _threads(text: str) -> int:
@@ -126,10 +176,10 @@ def _threads(text: str) -> int:
     return threads
 
 
-def _picture(text: str | None, trace: Path | None) -> Path:
+def _picture(text: str | None, trace: Path | None, usual: str) -> Path:
     if text is None:
-        here = Path(PICTURE)
-        return here if _obstacle(here) is None else Path(tempfile.gettempdir()) / PICTURE
+        here = Path(usual)
+        return here if _obstacle(here) is None else Path(tempfile.gettempdir()) / usual
     path = Path(text)
     if trace is not None and path.exists() and trace.exists() and path.samefile(trace):
         raise UsageError(f"argument --svg: {text!r} is the trace itself; give another file")

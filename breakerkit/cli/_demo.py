@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-    from breakerkit.cli._arguments import Options
     from breakerkit.cli._child import ServiceLike
     from breakerkit.cli._display import Display
+    from breakerkit.cli._options import Options
     from breakerkit.cli._plan import Plan
 
 __all__ = ["RECORDING", "play"]

@@ -4,20 +4,80 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, Protocol, TextIO
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TextIO
 
-from breakerkit.cli._drive import Tally
-from breakerkit.cli._report import count, duration
+from breakerkit.cli._words import count, duration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from breakerkit.cli._drive import Run
     from breakerkit.cli._plan import Plan
 
-__all__ = ["Display", "PlainDisplay", "facts", "open_display", "opening_line"]
+__all__ = [
+    "TWO_RUNS",
+    "Display",
+    "Lane",
+    "Panel",
+    "PlainDisplay",
+    "Programme",
+    "Show",
+    "open_display",
+    "opening_line",
+]
+
+#: The head of a table of a bare and a guarded run.
+TWO_RUNS = ("", "bare", "guarded")
 
 _PERIOD = 2.0  # seconds between two plain lines
+
+
+class Lane(NamedTuple):
+    """One line of bars: when each call ended, and how it is counted."""
+
+    name: str
+    ends: Sequence[tuple[float, str]]
+
+
+class Panel(NamedTuple):
+    """A run that is going to be shown: its title, and how many lanes it has."""
+
+    title: str
+    lanes: int = 1
+
+
+class Programme(Protocol):
+    """What a display knows of a demo before it begins."""
+
+    @property
+    def panels(self) -> Mapping[str, Panel]:
+        """The runs by their labels, in the order in which they are shown."""
+        ...
+
+
+class Show(Protocol):
+    """A run as a display sees it; times in seconds of its clock."""
+
+    @property
+    def label(self) -> str:
+        """Which of the programme's panels it is."""
+        ...
+
+    @property
+    def span(self) -> float:
+        """How long it is."""
+        ...
+
+    def at(self) -> float:
+        """Return how far it has come."""
+        ...
+
+    def facts(self) -> list[tuple[str, str]]:
+        """Return the running figures, as pairs of name and value."""
+        ...
+
+    def lanes(self) -> list[Lane]:
+        """Return the lines of bars."""
+        ...
 
 
 class Display(Protocol):
@@ -27,16 +87,16 @@ class Display(Protocol):
         """Show a line of text."""
         ...
 
-    def watch(self, run: Run) -> None:
+    def watch(self, run: Show) -> None:
         """Show how far a run has come; called a few times a second."""
         ...
 
-    def finish(self, run: Run) -> None:
+    def finish(self, run: Show) -> None:
         """Show that a run is complete."""
         ...
 
-    def table(self, rows: Sequence[tuple[str, str, str]]) -> None:
-        """Show the final table."""
+    def table(self, rows: Sequence[Sequence[str]], head: Sequence[str] = TWO_RUNS) -> None:
+        """Show the final table: names to the left, figures to the right."""
         ...
 
     def close(self) -> None:
@@ -44,7 +104,7 @@ class Display(Protocol):
         ...
 
 
-def open_display(stream: TextIO, plan: Plan) -> Display:
+def open_display(stream: TextIO, programme: Programme) -> Display:
     """Return a live display for a terminal with rich installed, else plain lines."""
     if not _can_draw(stream):
         return PlainDisplay(stream)
@@ -52,7 +112,7 @@ def open_display(stream: TextIO, plan: Plan) -> Display:
         from breakerkit.cli._live import LiveDisplay  # noqa: PLC0415  # rich is an extra
     except ImportError:
         return PlainDisplay(stream)
-    return LiveDisplay(stream, plan)
+    return LiveDisplay(stream, programme)
 
 
 def _can_draw(stream: TextIO) -> bool:
@@ -70,17 +130,6 @@ def opening_line(plan: Plan) -> str:
     )
 
 
-def facts(run: Run, tally: Tally) -> list[tuple[str, str]]:
-    """Return the running figures of a run, as pairs of name and value."""
-    shown = [
-        ("let through", count(tally.let_through)),
-        ("failed", count(tally.failed)),
-        ("rejected", count(tally.rejected)),
-        ("time lost", duration(tally.lost)),
-    ]
-    return shown if run.breaker is None else [("breaker", run.breaker.state.value), *shown]
-
-
 class PlainDisplay:
     """A line every two seconds, in ASCII, with no control characters."""
 
@@ -94,29 +143,27 @@ class PlainDisplay:
         self._stream.write(f"{line}\n")
         self._stream.flush()
 
-    def watch(self, run: Run) -> None:
+    def watch(self, run: Show) -> None:
         """Write a line if the last one is two seconds old."""
         if self._now() >= self._next:
             self._write(run, "")
 
-    def finish(self, run: Run) -> None:
+    def finish(self, run: Show) -> None:
         """Write the last line of the run."""
         self._write(run, "done: ")
 
-    def table(self, rows: Sequence[tuple[str, str, str]]) -> None:
+    def table(self, rows: Sequence[Sequence[str]], head: Sequence[str] = TWO_RUNS) -> None:
         """Write the table with its columns aligned."""
-        lines = [("", "bare", "guarded"), *rows]
-        left, middle, right = (max(len(line[place]) for line in lines) for place in range(3))
-        for what, bare, guarded in lines:
-            self.say(f"{what:<{left}}  {bare:>{middle}}  {guarded:>{right}}")
+        lines = [head, *rows]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        for what, *values in lines:
+            shown = [f"{one:>{width}}" for one, width in zip(values, widths[1:], strict=True)]
+            self.say("  ".join([f"{what:<{widths[0]}}", *shown]))
 
     def close(self) -> None:
         """Nothing to give back."""
 
-    def _write(self, run: Run, prefix: str) -> None:
+    def _write(self, run: Show, prefix: str) -> None:
         self._next = self._now() + _PERIOD
-        tally = Tally()
-        tally.add(list(run.outcomes))
-        at = min(run.clock.now(), run.plan.span) if run.clock else 0.0
-        shown = ", ".join(f"{name} {value}" for name, value in facts(run, tally))
-        self.say(f"{run.label:<7}  {at:6.1f} of {run.plan.span:.1f} s  {prefix}{shown}")
+        shown = ", ".join(f"{name} {value}" for name, value in run.facts())
+        self.say(f"{run.label:<7}  {run.at():6.1f} of {run.span:.1f} s  {prefix}{shown}")

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import enum
-import errno
-import threading
-import time
 from contextlib import closing
 from dataclasses import dataclass, field
-from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, NamedTuple
 
 from breakerkit import CircuitOpenError, State, StateChanged
 from breakerkit.cli._client import CONNECTION_ERRORS, CallerError, Client, ServerError
+from breakerkit.cli._crew import Crew, TraceClock
+from breakerkit.cli._display import Lane
 from breakerkit.cli._settings import make_breaker
+from breakerkit.cli._words import count, duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from contextlib import AbstractContextManager
 
     from breakerkit import CircuitBreaker
     from breakerkit.cli._child import ServiceLike
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Kind", "Move", "Outcome", "Run", "Tally", "TraceClock", "drive"]
 
-_TICK = 0.1  # seconds between two looks at a run in progress
 _GRACE = 15.0  # seconds beyond the longest recorded answer before a client gives up
 
 
@@ -82,23 +81,6 @@ class Tally:
                 self.rejected += 1
 
 
-class TraceClock:
-    """The time of the recording: real time since it was made, times the speed.
-
-    A breaker on this clock keeps its settings' meaning at any speed: 5 seconds
-    open are 5 seconds of what was recorded.
-    """
-
-    def __init__(self, speed: float, source: Callable[[], float] = time.monotonic) -> None:
-        self._speed = speed
-        self._source = source
-        self._zero = source()
-
-    def now(self) -> float:
-        """Return seconds since the recording began."""
-        return (self._source() - self._zero) * self._speed
-
-
 @dataclass(eq=False)
 class Run:
     """A plan being played, bare or behind a breaker.
@@ -117,6 +99,31 @@ class Run:
     def label(self) -> str:
         """What to call it."""
         return "guarded" if self.guarded else "bare"
+
+    @property
+    def span(self) -> float:
+        """How long it is, in seconds of the recording."""
+        return self.plan.span
+
+    def at(self) -> float:
+        """Return how far it has come, in seconds of the recording."""
+        return min(self.clock.now(), self.span) if self.clock else 0.0
+
+    def facts(self) -> list[tuple[str, str]]:
+        """Return the running figures, as pairs of name and value."""
+        tally = Tally()
+        tally.add(self.outcomes[:])
+        shown = [
+            ("let through", count(tally.let_through)),
+            ("failed", count(tally.failed)),
+            ("rejected", count(tally.rejected)),
+            ("time lost", duration(tally.lost)),
+        ]
+        return shown if self.breaker is None else [("breaker", self.breaker.state.value), *shown]
+
+    def lanes(self) -> list[Lane]:
+        """Return when each call ended, and how."""
+        return [Lane("", [(one.ended, one.kind) for one in self.outcomes[:]])]
 
     def start(self) -> TraceClock:
         """Start its clock, and make its breaker if it has one."""
@@ -150,6 +157,7 @@ def drive(run: Run, service: ServiceLike, watch: Callable[[Run], None]) -> None:
     """
     service.go()
     crew = _Crew(run, service.port, run.start())
+    crew.start()
     try:
         while crew.working():
             watch(run)
@@ -158,69 +166,25 @@ def drive(run: Run, service: ServiceLike, watch: Callable[[Run], None]) -> None:
         crew.stop()
 
 
-class _Crew:
+class _Crew(Crew[Client]):
     """The client threads of a run."""
 
+    advice = "choose fewer with --threads"
+
     def __init__(self, run: Run, port: int, clock: TraceClock) -> None:
+        calls = run.plan.calls
+        super().__init__([call.start for call in calls], clock, run.plan.threads)
         self._run = run
-        self._clock = clock
         self._port = port
-        self._timeout = max(call.elapsed for call in run.plan.calls) / run.plan.speed + _GRACE
-        self._stopped = threading.Event()
-        self._errors: list[BaseException] = []
-        self._due: SimpleQueue[int] = SimpleQueue()
-        for number in range(len(run.plan.calls)):
-            self._due.put(number)
-        # Daemons: Ctrl-C must not wait for answers that are still to come.
-        self._threads = [
-            threading.Thread(target=self._work, daemon=True) for _ in range(run.plan.threads)
-        ]
-        try:
-            for thread in self._threads:
-                thread.start()
-        except RuntimeError:  # all that the machine lets a process have
-            self.stop()
-            raise OSError(
-                errno.EAGAIN,
-                f"cannot run {len(self._threads)} threads; choose fewer with --threads",
-            ) from None
+        self._timeout = max(call.elapsed for call in calls) / run.plan.speed + _GRACE
 
-    def working(self) -> bool:
-        """Wait a moment; return whether any thread still works.
+    def _open(self) -> AbstractContextManager[Client]:
+        return closing(Client(self._port, self._timeout))
 
-        Raises:
-            BaseException: what a thread did not expect.
-        """
-        self._threads[-1].join(_TICK)
-        if self._errors:
-            raise self._errors[0]
-        self._threads = [thread for thread in self._threads if thread.is_alive()]
-        return bool(self._threads)
-
-    def stop(self) -> None:
-        """Have every thread end after the call it is in."""
-        self._stopped.set()
-
-    def _work(self) -> None:
-        try:
-            with closing(Client(self._port, self._timeout)) as client:
-                self._issue_all(client)
-        except BaseException as error:
-            self._errors.append(error)
-
-    def _issue_all(self, client: Client) -> None:
-        calls, clock, speed = self._run.plan.calls, self._clock, self._run.plan.speed
-        while True:
-            try:
-                number = self._due.get_nowait()
-            except Empty:
-                return
-            wait = (calls[number].start - clock.now()) / speed
-            if self._stopped.wait(max(0.0, wait)):
-                return
-            began = clock.now()
-            kind = self._issue(client, number)
-            self._run.outcomes.append(Outcome(number, began, clock.now(), kind))
+    def _do(self, client: Client, number: int, /) -> None:
+        began = self.clock.now()
+        kind = self._issue(client, number)
+        self._run.outcomes.append(Outcome(number, began, self.clock.now(), kind))
 
     def _issue(self, client: Client, number: int) -> Kind:
         breaker = self._run.breaker

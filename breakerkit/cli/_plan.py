@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
+from breakerkit.cli._display import Panel
 from breakerkit.cli._trace import Answer, Call
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
     from breakerkit.cli._trace import Recording
 
-__all__ = ["Outage", "Plan", "make_plan", "outages"]
+__all__ = ["Outage", "Plan", "make_plan", "outages", "stretches"]
 
 #: Seconds that one run takes by default; the demo makes two.
 RUN_SECONDS = 15.0
@@ -56,6 +57,11 @@ class Plan:
     threads: int
     outages: tuple[Outage, ...]
     silences: tuple[Outage, ...]
+
+    @property
+    def panels(self) -> dict[str, Panel]:
+        """The runs that are made of it."""
+        return {"bare": Panel("without a breaker"), "guarded": Panel("behind a breaker")}
 
 
 def make_plan(recording: Recording, speed: float | None = None, threads: int | None = None) -> Plan:
@@ -125,14 +131,22 @@ def outages(calls: Sequence[Call], span: float) -> tuple[Outage, ...]:
     A slice is a second, or 1/200 of a longer recording, and one with fewer than
     three failures does not count: neither a single error nor a burst is an outage.
     """
+    return stretches([(call.end, call.failed) for call in calls], span)
+
+
+def stretches(calls: Iterable[tuple[float, bool]], span: float) -> tuple[Outage, ...]:
+    """Return when most calls were bad, of pairs of a call's moment and whether it was.
+
+    `outages` says how long that must be, and how many they must be.
+    """
     width = max(1.0, span / 200)
-    ended: dict[int, list[Call]] = {}
-    for call in calls:
-        ended.setdefault(int(call.end / width), []).append(call)
     found: list[Outage] = []
-    for place in sorted(ended):
-        failed = [call.end for call in ended[place] if call.failed]
-        if len(failed) < _BURST or 2 * len(failed) < len(ended[place]):
+    by_slice: dict[int, list[tuple[float, bool]]] = {}
+    for moment, bad in calls:
+        by_slice.setdefault(int(moment / width), []).append((moment, bad))
+    for place in sorted(by_slice):
+        failed = [moment for moment, bad in by_slice[place] if bad]
+        if len(failed) < _BURST or 2 * len(failed) < len(by_slice[place]):
             continue
         if found and place * width - found[-1].ended <= 3 * width:
             found[-1] = Outage(found[-1].began, max(failed))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from breakerkit import State
 from breakerkit.cli._drive import Kind, Tally
+from breakerkit.cli._words import NOTHING, count, duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Figures", "count", "duration", "figures", "notes", "table", "verdict"]
 
-_NOTHING = "-"
-_MANY_SECONDS, _MANY_MINUTES = 600, 36_000  # where the next unit reads better; seconds
 _LATE = 0.05  # seconds of real time
 
 
@@ -90,22 +89,6 @@ def _recovery(run: Run) -> float | None:
     return None if good is None else good - over
 
 
-def count(number: int | None) -> str:
-    """Return a whole number with its thousands set apart."""
-    return _NOTHING if number is None else f"{number:,}"
-
-
-def duration(seconds: float | None) -> str:
-    """Return a duration in the unit that suits it."""
-    if seconds is None:
-        return _NOTHING
-    if seconds < 1:
-        return f"{seconds * 1000:.0f} ms"
-    if seconds < _MANY_SECONDS:
-        return f"{seconds:.1f} s"
-    return f"{seconds / 60:,.0f} min" if seconds < _MANY_MINUTES else f"{seconds / 3600:,.0f} h"
-
-
 def table(bare: Figures, guarded: Figures) -> list[tuple[str, str, str]]:
     """Return the rows of the final table: what, bare, guarded."""
 
@@ -119,15 +102,15 @@ def table(bare: Figures, guarded: Figures) -> list[tuple[str, str, str]]:
             "calls that reached it while it failed", count(bare.in_outage), count(guarded.in_outage)
         ),
         row("errors seen from the service", count(bare.failed), count(guarded.failed)),
-        row("calls rejected at once", _NOTHING, count(guarded.rejected)),
-        row("  that had failed in the recording", _NOTHING, count(guarded.spared)),
-        row("  that had been answered", _NOTHING, count(guarded.turned_away)),
+        row("calls rejected at once", NOTHING, count(guarded.rejected)),
+        row("  that had failed in the recording", NOTHING, count(guarded.spared)),
+        row("  that had been answered", NOTHING, count(guarded.turned_away)),
         row("time callers waited for errors", duration(bare.lost), duration(guarded.lost)),
         row("time callers waited in all", duration(bare.waited), duration(guarded.waited)),
         row(
             "time to recover after the outage", duration(bare.recovery), duration(guarded.recovery)
         ),
-        row("times the breaker opened", _NOTHING, count(guarded.openings)),
+        row("times the breaker opened", NOTHING, count(guarded.openings)),
     ]
 
 

@@ -1,4 +1,4 @@
-"""The service of the demo, a process of its own: it answers each call as that call was answered when it was recorded.
+"""A service of the demos, a process of its own: it answers each call as that call was answered when it was recorded.
 
 It knows neither breakerkit nor the recording's format. Its plan is the first
 line of standard input, as JSON; each further line ``go`` starts the recording
@@ -7,7 +7,8 @@ that ends.
 
 A request names the recorded call by its number: ``GET /call/17``. A time in
 which the service did not listen is the real thing: the listening socket is
-closed, and the kernel refuses whoever comes.
+closed, and the kernel refuses whoever comes. A time in which it hangs, too: it
+takes every call, and answers none before that time is over.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
 import os
 import socket
 import struct
@@ -25,7 +27,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-__all__ = ["Script", "main", "serve"]
+__all__ = ["Reply", "Script", "bound", "main", "say_to_parent", "serve"]
 
 _HOST = "127.0.0.1"
 _BACKLOG = 512
@@ -42,10 +44,15 @@ class Reply(NamedTuple):
 
 
 class Script(NamedTuple):
-    """What the service plays: a reply per call, and when it does not listen (seconds)."""
+    """What the service plays: a reply per call, when it does not listen, and when it hangs.
+
+    Times are seconds since ``go``. The port is 0 for any that is free.
+    """
 
     replies: list[Reply]
     silences: list[tuple[float, float]]
+    hangs: tuple[tuple[float, float], ...] = ()
+    port: int = 0
 
     def dumps(self) -> str:
         """Return it as one line of JSON."""
@@ -54,8 +61,13 @@ class Script(NamedTuple):
     @classmethod
     def loads(cls, line: str) -> Script:
         """Read what `dumps` wrote."""
-        replies, silences = json.loads(line)
-        return cls([Reply(*reply) for reply in replies], [(start, end) for start, end in silences])
+        replies, silences, hangs, port = json.loads(line)
+        return cls(
+            [Reply(*reply) for reply in replies],
+            [(start, end) for start, end in silences],
+            tuple((start, end) for start, end in hangs),
+            port,
+        )
 
 
 class Service:
@@ -70,10 +82,12 @@ class Service:
         self.connections: set[Connection] = set()
         self.idle: set[Connection] = set()
         self._silences = script.silences
+        self._hangs = script.hangs
+        self._began = math.inf  # it hangs at no time before it is told to go
         self._loop = asyncio.get_running_loop()
         self._timers: list[asyncio.TimerHandle] = []
         self._arrivals: set[asyncio.Task[object]] = set()
-        self._socket = _bound(0)
+        self._socket = bound(script.port)
         self.port: int = self._socket.getsockname()[1]
 
     def listen(self) -> None:
@@ -98,7 +112,7 @@ class Service:
         self._socket.close()
         # Bound but not listening: connections are refused, and nobody else, a
         # client's own end included, can be given this port meanwhile.
-        self._socket = _bound(self.port)
+        self._socket = bound(self.port)
         for connection in self.idle:
             connection.hang_up()
 
@@ -107,10 +121,18 @@ class Service:
         for timer in self._timers:
             timer.cancel()
         self.listen()
-        now = self._loop.time()
+        now = self._began = self._loop.time()
         for start, end in self._silences:
             self._timers.append(self._loop.call_at(now + start, self.fall_silent))
             self._timers.append(self._loop.call_at(now + end, self.listen))
+
+    def due(self, delay: float) -> float:
+        """Return the loop's time at which an answer is given that takes so many seconds."""
+        moment = self._loop.time() + delay
+        for start, end in self._hangs:
+            if start <= moment - self._began < end:
+                return self._began + end
+        return moment
 
     async def close(self) -> None:
         """Stop everything, calls in progress included."""
@@ -152,7 +174,8 @@ class Connection(asyncio.Protocol):
         reply = self._reply(self._received)
         self._received = b""
         self._service.idle.discard(self)
-        asyncio.get_running_loop().call_later(reply.delay, self._answer, reply)
+        due = self._service.due(reply.delay)
+        asyncio.get_running_loop().call_at(due, self._answer, reply)
 
     def _reply(self, request: bytes) -> Reply:
         number = request.split(b" ", 2)[1].rpartition(b"/")[2]
@@ -185,12 +208,13 @@ class Connection(asyncio.Protocol):
         self._transport.abort()
 
 
-def _bound(port: int) -> socket.socket:
-    bound = socket.socket()
-    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    bound.bind((_HOST, port))
-    bound.setblocking(False)
-    return bound
+def bound(port: int) -> socket.socket:
+    """Return a socket that has this port of this machine and does not listen."""
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    sock.bind((_HOST, port))
+    sock.setblocking(False)
+    return sock
 
 
 def _response(reply: Reply) -> bytes:
@@ -228,14 +252,15 @@ def serve(commands: Iterable[str], say: Callable[[str], None]) -> None:
         runner.run(_serve(iter(commands), say))
 
 
-def _say(line: str) -> None:
+def say_to_parent(line: str) -> None:
+    """Say a line to whoever holds the other end of standard output."""
     with contextlib.suppress(OSError):  # the parent has gone; standard input says so too
         os.write(sys.stdout.fileno(), f"{line}\n".encode())
 
 
 def main() -> None:
     """Serve whoever holds the other end of standard input and output."""
-    serve(sys.stdin, _say)
+    serve(sys.stdin, say_to_parent)
 
 
 if __name__ == "__main__":

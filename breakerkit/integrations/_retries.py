@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from breakerkit._fields import is_number
-from breakerkit._outcome import is_neutral
+from breakerkit._outcome import is_neutral, leaves_of
 from breakerkit.errors import CallRejectedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     Kinds = type[BaseException] | tuple[type[BaseException], ...] | Callable[[Any], object]
 
@@ -23,7 +23,7 @@ def worth_retrying(error: BaseException, on: Kinds, *, rejections: bool) -> bool
         rejections: whether to retry what a policy refused, too.
     """
     if isinstance(error, BaseExceptionGroup):
-        leaves = tuple(_leaves(error))
+        leaves = leaves_of(error)
         return any(worth_retrying(leaf, on, rejections=rejections) for leaf in leaves) and all(
             isinstance(leaf, Exception) for leaf in leaves
         )
@@ -38,13 +38,3 @@ def wait_for(error: BaseException) -> float | None:
     """Return the seconds an error says to wait (its ``retry_after``), ``None`` if it says nothing."""
     seconds: Any = getattr(error, "retry_after", None)
     return max(0.0, float(seconds)) if is_number(seconds) else None
-
-
-def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterable[BaseException]:
-    waiting: list[BaseException] = [group]
-    while waiting:
-        error = waiting.pop()
-        if isinstance(error, BaseExceptionGroup):
-            waiting.extend(error.exceptions)
-        else:
-            yield error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import threading
 import time
 from datetime import timedelta
@@ -16,10 +17,12 @@ from breakerkit.circuit import _changes as changes
 from breakerkit.circuit import _control as control
 from breakerkit.circuit.guard import Guard
 from breakerkit.clock import system_clock
-from breakerkit.events import BreakerEvent, State
+from breakerkit.events import Event, State
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from breakerkit._policy import Policy
 
 
 __all__ = [
@@ -84,7 +87,7 @@ class ManualClock:
         return f"<ManualClock at {self._now:g} s>"
 
 
-class EventLog(list[BreakerEvent]):
+class EventLog(list[Event]):
     """The events captured so far, in order."""
 
     def of(self, kind: type[E]) -> list[E]:
@@ -93,8 +96,8 @@ class EventLog(list[BreakerEvent]):
 
 
 @contextlib.contextmanager
-def capture_events(source: Registry | CircuitBreaker = registry) -> Iterator[EventLog]:
-    """Collect the events of a breaker, or of a registry's breakers, inside the block."""
+def capture_events(source: Registry | Policy = registry) -> Iterator[EventLog]:
+    """Collect the events of a policy, or of all policies of a registry, inside the block."""
     log = EventLog()
     unsubscribe = source.subscribe(log.append)
     try:
@@ -161,7 +164,17 @@ def put_into_state(breaker: CircuitBreaker, state: State, *, retry_after: float 
 
 
 def reset_all() -> None:
-    """Close every breaker there is, named or not, and give up every switch held on one."""
+    """Close every breaker there is, named or not, and give up every switch held on one.
+
+    Degradation rules are taken away, and the files they come from are no longer watched. What a
+    failover would try again is dropped.
+    """
+    if (rules := sys.modules.get("breakerkit.degrade.rules")) is not None:
+        for one in fork.alive(rules.Degradation):
+            one._reset()
+    if (providers := sys.modules.get("breakerkit.providers.keeper")) is not None:
+        for keeper in fork.alive(providers.FailoverKeeper):
+            keeper.reset()
     for guard in fork.alive(Guard):
         if guard.handles:
             control.let_go(guard)

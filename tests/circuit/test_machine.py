@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from breakerkit import BreakerConfig, CallRejected, OpenReason, ProbeLimitError, State
+from breakerkit._counters import drawn
 from breakerkit._outcome import Outcome
 from breakerkit.circuit import _changes as changes
-from breakerkit.circuit._counting import FAR, drawn, never
+from breakerkit.circuit._counting import FAR, never
 from breakerkit.circuit._machine import Machine
 from breakerkit.circuit._moves import MOVES
 from breakerkit.circuit._slow import SlowCalls

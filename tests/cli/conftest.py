@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import io
+import os
 import queue
+import signal
+import subprocess
+import sys
 import threading
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
@@ -97,16 +101,16 @@ def runs(outage: Recording) -> tuple[Run, Run]:
     return played(plan), played(plan, guarded=True)
 
 
-class ThreadService:
-    """The demo's service in a thread of this process, which coverage can see."""
+class ThreadProgram:
+    """One of the demos' programs in a thread of this process, which coverage can see."""
 
-    def __init__(self, script: _service.Script) -> None:
+    def __init__(self, serve: Callable[..., None], script: str) -> None:
         self.died: Exception | None = None
         self.commands: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._said: queue.SimpleQueue[str] = queue.SimpleQueue()
-        self.commands.put(script.dumps())
+        self.commands.put(script)
         self.thread = threading.Thread(
-            target=_service.serve, args=(iter(self.commands.get, None), self._said.put)
+            target=serve, args=(iter(self.commands.get, None), self._said.put)
         )
         self.thread.start()
         self.port = int(self._said.get(timeout=10).removeprefix("ready "))
@@ -121,6 +125,19 @@ class ThreadService:
         if self.died is not None:
             raise self.died
 
+    def end(self) -> None:
+        """Have it end, as a process does whose parent has gone."""
+        self.commands.put(None)
+        self.thread.join(10)
+        assert not self.thread.is_alive()
+
+
+class ThreadService(ThreadProgram):
+    """The first demo's service in a thread."""
+
+    def __init__(self, script: _service.Script) -> None:
+        super().__init__(_service.serve, script.dumps())
+
 
 @pytest.fixture
 def in_thread() -> Iterator[Callable[[_service.Script], ThreadService]]:
@@ -133,9 +150,31 @@ def in_thread() -> Iterator[Callable[[_service.Script], ThreadService]]:
 
     yield start
     for service in started:
-        service.commands.put(None)
-        service.thread.join(10)
-        assert not service.thread.is_alive()
+        service.end()
+
+
+@pytest.fixture
+def as_thread() -> Callable[..., object]:
+    """Return what the other demos take for ``start``: a program in a thread instead of a process.
+
+    It keeps what it has started, by what that is called.
+    """
+
+    @contextmanager
+    def start(program: str, script: str, what: str, path: object = None) -> Iterator[ThreadProgram]:
+        (serve,) = (
+            module.serve
+            for name, module in list(sys.modules.items())
+            if name.startswith("breakerkit.cli.") and module.__file__ == program
+        )
+        start.programs[what] = running = ThreadProgram(serve, script)
+        try:
+            yield running
+        finally:
+            running.end()
+
+    start.programs = {}
+    return start
 
 
 @pytest.fixture
@@ -150,6 +189,59 @@ def start_in_thread(
         yield in_thread(script_of(plan))
 
     return start
+
+
+class Program(NamedTuple):
+    """One of the other demos, run as a program."""
+
+    process: subprocess.Popen[str]
+    folder: Path
+
+    def children(self) -> list[int]:
+        """Return the process ids of what it has started."""
+        pid = self.process.pid
+        return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+    def kill(self, how: signal.Signals) -> tuple[int, str]:
+        """Send it a signal; return its status and what it says of that."""
+        self.process.send_signal(how)
+        _, err = self.process.communicate(timeout=20)
+        return self.process.returncode, err
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Iterator[Callable[..., Program]]:
+    """Start a demo by its arguments; whatever it becomes, it ends with the test."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(*arguments: str) -> Program:
+        command = [sys.executable, "-m", "breakerkit.cli", "demo", *arguments]
+        process = subprocess.Popen(
+            [*command, "--svg", str(tmp_path / "x.svg")],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env=os.environ | {"TMPDIR": str(tmp_path)},
+        )  # fmt: skip
+        started.append(process)
+        return Program(process, tmp_path)
+
+    yield start
+    for process in started:
+        with process:
+            process.kill()
+
+
+def has_ended(pid: int) -> bool:
+    """Say whether a process has ended; one that nobody has buried yet counts."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+@pytest.fixture
+def ended() -> Callable[[int], bool]:
+    """Tell whether a process has ended."""
+    return has_ended
 
 
 class Terminal(io.StringIO):

@@ -9,7 +9,13 @@ import pytest
 
 import breakerkit
 from breakerkit.cli import main
-from breakerkit.cli._arguments import Options, UsageError, parse_arguments
+from breakerkit.cli._arguments import (
+    AvalancheOptions,
+    FailoverOptions,
+    Options,
+    UsageError,
+    parse_arguments,
+)
 
 
 def test_nothing_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -24,6 +30,28 @@ def test_everything_can_be_said(tmp_path: Path) -> None:
     svg = tmp_path / "x.svg"
     given = ["demo", "--trace", "a.jtl", "--speed", "2.5", "--threads", "7", "--svg", str(svg)]
     assert parse_arguments(given) == Options(Path("a.jtl"), 2.5, 7, svg)
+
+
+def test_the_other_demos_have_arguments_of_their_own(tmp_path: Path) -> None:
+    """``demo avalanche`` and ``demo failover`` leave choices open, or take what is said."""
+    svg = tmp_path / "x.svg"
+    given = ["--speed", "2.5", "--svg", str(svg)]
+    assert parse_arguments(["demo", "avalanche", "--trace", "a.jtl", *given]) == AvalancheOptions(
+        Path("a.jtl"), 2.5, svg
+    )
+    assert parse_arguments(["demo", "failover", *given]) == FailoverOptions(2.5, svg)
+    assert parse_arguments(["demo", "failover", "--svg", str(svg)]) == FailoverOptions(1.0, svg)
+
+
+def test_each_demo_has_its_own_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One does not overwrite another's."""
+    monkeypatch.chdir(tmp_path)
+    pictures = {
+        str(parse_arguments(["demo", *more]).svg) for more in ([], ["avalanche"], ["failover"])
+    }
+    assert pictures == {
+        "breakerkit-demo.svg", "breakerkit-demo-avalanche.svg", "breakerkit-demo-failover.svg",
+    }  # fmt: skip
 
 
 def test_an_unwritable_folder_is_no_obstacle_by_default(
@@ -52,6 +80,12 @@ def test_an_existing_picture_is_kept_until_there_is_a_new_one(tmp_path: Path) ->
         (["demo", "--sped", "3"], "--sped 3 is not known; allowed are demo with --trace, --speed, --threads and --svg"),
         (["demo", "--sp", "3"], "--sp 3 is not known"),
         (["demo", "more"], "more is not known"),
+        (["demo", "--speed", "3", "failover"], "failover is not known; allowed are demo with"),
+        (["demo", "avalanche", "--threads", "3"], "--threads 3 is not known; allowed are demo avalanche with --trace, --speed and --svg"),
+        (["demo", "failover", "--trace", "x"], "--trace x is not known; allowed are demo failover with --speed and --svg"),
+        (["demo", "avalanche", "--speed", "0"], "breakerkit demo avalanche: error: argument --speed: must be a number above 0"),
+        (["demo", "failover", "--speed", "9"], "breakerkit demo failover: error: argument --speed: must be a number above 0, at most 8, not '9'"),
+        (["demo", "failover", "--svg", "none/x.svg"], "breakerkit demo failover: error: argument --svg: must be a file that can be written"),
         (["demo", "--speed"], "argument --speed: expected one argument"),
         *((["demo", "--speed", x], f"argument --speed: must be a number above 0, at most 100000, not {x!r}")
           for x in ("0", "-1", "nan", "inf", "1e9", "fast", "")),
@@ -96,9 +130,18 @@ def test_the_picture_must_not_overwrite_the_trace(tmp_path: Path) -> None:
     assert parse_arguments(["demo", "--trace", str(trace), "--svg", other]).svg == Path(other)
     Path(other).touch()
     assert parse_arguments(["demo", "--trace", "none", "--svg", other]).svg == Path(other)
+    with pytest.raises(UsageError, match="demo avalanche: .* is the trace itself"):
+        parse_arguments(["demo", "avalanche", "--trace", str(trace), "--svg", str(trace)])
 
 
-@pytest.mark.parametrize("given", [["--version"], ["--help"], ["demo", "--help"]])
+@pytest.mark.parametrize(
+    "given",
+    [
+        ["--version"],
+        ["--help"],
+        *(["demo", *more, "--help"] for more in ([], ["avalanche"], ["failover"])),
+    ],
+)
 def test_help_and_version_go_to_standard_output(
     given: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

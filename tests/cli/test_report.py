@@ -241,5 +241,5 @@ def test_worse_figures_have_another_colour(runs: tuple[Run, Run]) -> None:
         element.text: element.get("fill")
         for element in ET.fromstring(draw(*runs)).iter(f"{SVG}text")
     }
-    assert inks["1.3 s"] == _timeline._WORSE
-    assert inks["1.0 s"] == _timeline._BETTER
+    assert inks["1.3 s"] == _timeline.WORSE
+    assert inks["1.0 s"] == _timeline.BETTER

@@ -11,6 +11,7 @@ import runpy
 import socket
 import subprocess
 import sys
+import time
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -56,6 +57,8 @@ def test_a_script_survives_the_pipe(outage: Recording) -> None:
     (silence,) = script.silences
     assert silence == pytest.approx((4.45, 5.95))
     assert Script.loads(script.dumps()) == script
+    hanging = script._replace(hangs=((1.0, 2.5),), port=80)
+    assert Script.loads(hanging.dumps()) == hanging
     assert "\n" not in script.dumps()
 
 
@@ -123,6 +126,25 @@ def test_silence_is_a_closed_port(in_thread: Callable, wait_until: Callable) -> 
         service.go()
         wait_until(lambda: refused(service.port))
         wait_until(lambda: not refused(service.port))
+
+
+def test_a_service_that_hangs_takes_calls_and_answers_none(in_thread: Callable) -> None:
+    """Whoever calls in a hang is answered at its end, and not before; without ``go`` nothing hangs."""
+    service = in_thread(Script([Reply(0.0, "right", 200)], [], ((0.0, 0.3), (0.3, 0.4))))
+    with closing(Client(service.port, timeout=10)) as client:
+        client.fetch(0)
+        service.go()
+        began = time.monotonic()
+        client.fetch(0)
+        assert time.monotonic() - began >= 0.25
+        client.fetch(0)
+
+
+def test_a_port_can_be_chosen(in_thread: Callable) -> None:
+    """A service that is told where to listen does so: that is how a dead one comes back."""
+    with closing(_service.bound(0)) as free:
+        port = free.getsockname()[1]
+    assert in_thread(Script(REPLIES, [], port=port)).port == port
 
 
 def test_a_new_beginning_ends_the_silence(in_thread: Callable, wait_until: Callable) -> None:
@@ -197,7 +219,7 @@ def test_a_service_that_nobody_reads_from_says_nothing(monkeypatch: pytest.Monke
     os.close(read)
     with os.fdopen(write, "w") as stream:
         monkeypatch.setattr(sys, "stdout", stream)
-        _service._say("ready 1")
+        _service.say_to_parent("ready 1")
 
 
 def test_the_process_serves_and_is_gone_after_the_block(outage: Recording) -> None:

@@ -22,18 +22,18 @@ def _retry(name: str = "again", *raises: type[BaseException]) -> Any:
     return as_policy(lambda function: function, name=name, kind="retry", raises=raises)
 
 
-def _quiet(*policies: Any) -> Any:
+def _quiet(*policies: Any, name: str | None = None) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PipelineWarning)
-        return pipeline(*policies, name="whole")
+        return pipeline(*policies, name=name)
 
 
 def test_explain(circuit: Circuit) -> None:
     """Each policy in order, and what of the inner ones reaches it."""
-    whole = pipeline(circuit("outer"), _retry("again", RetryFailedError), circuit("db"), name="x")
+    whole = _quiet(circuit("outer"), _retry("again", RetryFailedError), circuit("db"), name="whole")
     assert str(whole) == whole.explain()
     assert whole.explain().splitlines() == [
-        "pipeline 'x', outermost first:",
+        "pipeline 'whole', outermost first:",
         "1. breaker 'outer': rejects calls while the dependency is down",
         "   sees values and errors of the function",
         "   sees RetryFailedError of retry 'again', which it judges like any error",

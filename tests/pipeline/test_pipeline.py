@@ -26,6 +26,7 @@ from breakerkit import (
     as_policy,
     breaker,
     check_deadline,
+    failover,
     pipeline,
     registry,
 )
@@ -252,6 +253,18 @@ async def test_a_plain_function_that_returns_a_coroutine(circuit: Circuit) -> No
         with pytest.raises(OSError):
             await make()
     assert (outer.state, inner.state) == (State.OPEN, State.OPEN)
+
+
+def test_a_provider_is_not_in_the_signature() -> None:
+    """Around a failover the function shows what its callers give, in a nested pipeline too."""
+
+    @pipeline(pipeline(failover(("one", "two"), name="two")), breaker("db"))
+    def work(provider: str, number: int) -> str:
+        return provider * number
+
+    call: Any = work
+    assert str(inspect.signature(work)) == "(number: 'int') -> 'str'"
+    assert call(2) == "oneone"
 
 
 def test_a_generator_keeps_its_protocol(circuit: Circuit) -> None:

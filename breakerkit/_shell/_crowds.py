@@ -1,0 +1,194 @@
+"""Several tries of one call at the same time: tasks for a coroutine function, threads for a plain one."""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any
+
+from breakerkit._ambient import remaining
+from breakerkit._deadline import check_deadline
+from breakerkit._shell._shapes import runs_later
+from breakerkit._shell._streams import refuse_later
+from breakerkit._shell._tries import failed, raised, succeeded
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Iterable
+
+    from breakerkit._shell._tries import Plan
+
+
+# -- tasks -----------------------------------------------------------------------
+
+#: Tasks that have lost and go on in spite of being cancelled; a loop holds its tasks weakly.
+_stragglers: set[asyncio.Task[bool]] = set()
+
+
+async def run_tasks(plan: Any) -> Any:
+    """Make all tries at once; what a try ends in that is the caller's ends the call, and so does a winner.
+
+    A call that ends early has cancelled its other tries and waited for them;
+    after a winner only for a moment: one that will not stop is dropped.
+    """
+    import asyncio  # noqa: PLC0415  # only where a loop runs already
+
+    tasks: list[asyncio.Task[bool]] = []
+    error = None
+    try:
+        later: list[Any] = []
+        attempts = plan.all(later)
+        for notice in later:
+            await notice()
+        tasks = [asyncio.create_task(_one(plan, attempt)) for attempt in attempts]
+        del attempts
+        won = await _first(tasks)
+        await _stop(tasks, 0 if won else None)
+        error, value = plan.end()
+        return value if error is None else raised(error)
+    except BaseException:
+        await _stop(tasks, None)
+        raise
+    finally:
+        for task in tasks:
+            _let_go(task)
+        del plan, tasks, error  # errors lead to this frame: no cycle
+
+
+async def _one(plan: Plan, attempt: Any) -> bool:
+    """Make one try; tell whether it has won, raise what is the caller's."""
+    try:
+        try:
+            value = await plan.work.begin(attempt.value)
+        except BaseException as caught:
+            if await failed(plan, attempt, caught):
+                return False
+            raise
+        return await succeeded(plan, attempt, value)
+    finally:
+        del plan, attempt
+
+
+async def _first(tasks: list[asyncio.Task[bool]]) -> bool:
+    """Wait for a winner or for all; raise what is the caller's, unless one has won by then."""
+    import asyncio  # noqa: PLC0415  # only where a loop runs already
+
+    running = set(tasks)
+    while running:
+        ended, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+        if any(_won(task) for task in ended):
+            return True
+        for task in tasks:
+            if task in ended:
+                task.result()
+    return False
+
+
+def _won(task: asyncio.Task[bool]) -> bool:
+    return not task.cancelled() and task.exception() is None and task.result()
+
+
+async def _stop(tasks: Iterable[asyncio.Task[bool]], patience: float | None) -> None:
+    """Cancel what still runs, and wait for it: so many seconds, or to its end."""
+    import asyncio  # noqa: PLC0415  # only where a loop runs already
+
+    running = [task for task in tasks if not task.done()]
+    for task in running:
+        task.cancel()
+    if running:
+        await asyncio.wait(running, timeout=patience)
+
+
+def _let_go(task: asyncio.Task[bool]) -> None:
+    """Drop what comes of a task; nobody shall be told that it was never retrieved."""
+    _stragglers.add(task)
+    task.add_done_callback(_forget)
+
+
+def _forget(task: asyncio.Task[bool]) -> None:
+    _stragglers.discard(task)
+    if not task.cancelled():
+        task.exception()
+
+
+# -- threads ---------------------------------------------------------------------
+
+
+def run_threads(plan: Any) -> Any:
+    """Make all tries at once, each in a daemon thread with the caller's context variables.
+
+    A thread that has lost cannot be cancelled: what comes of it is dropped.
+    """
+    attempt = error = None
+    try:
+        if (error := plan.crowded()) is not None:
+            raised(error)
+        ends: SimpleQueue[tuple[bool, BaseException | None]] = SimpleQueue()
+        try:
+            left = 0
+            for attempt in plan.all():
+                _start(plan, attempt, ends)
+                left += 1
+            _await(ends, left)
+        finally:
+            plan.over()
+        error, value = plan.end()
+        return value if error is None else raised(error)
+    finally:
+        del plan, attempt, error  # errors lead to this frame: no cycle
+
+
+def _start(plan: Any, attempt: Any, ends: Any) -> None:
+    context = contextvars.copy_context()
+    name = f"breakerkit fork {getattr(attempt.member, 'name', '')}"
+    plan.started()
+    try:
+        threading.Thread(
+            target=context.run, args=(_fork, plan, attempt, ends), name=name, daemon=True
+        ).start()
+    except BaseException:
+        plan.ended()
+        raise
+
+
+def _fork(plan: Any, attempt: Any, ends: SimpleQueue[tuple[bool, BaseException | None]]) -> None:
+    won, error = False, None
+    try:
+        try:
+            value = plan.work.begin(attempt.value)
+        except BaseException as caught:
+            error = None if plan.failed(attempt, caught) else caught
+        else:
+            if runs_later(type(value)):
+                refuse_later(plan, attempt, value)
+            won = plan.succeeded(attempt, value)
+    except BaseException as caught:
+        error = caught
+    finally:
+        plan.ended()
+        ends.put((won, error))
+        del plan, attempt, error
+
+
+def _await(ends: SimpleQueue[tuple[bool, BaseException | None]], left: int) -> None:
+    """Wait for a winner or for all; raise what is the caller's.
+
+    Raises:
+        CallTimeoutError: the time of the calls around was over first.
+    """
+    error = None
+    try:
+        while left:
+            try:
+                won, error = ends.get(timeout=remaining())
+            except Empty:
+                check_deadline()
+                continue
+            left -= 1
+            if won:
+                return
+            if error is not None:
+                raise error
+    finally:
+        del error
