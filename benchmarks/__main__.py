@@ -23,6 +23,7 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 #: Those that grow and are measured in the rounds, and those that have a way of their own.
 GROWING: dict[str, Callable[[Effort], list[Subject]]] = {
     "windows": lambda _effort: growth.window_subjects(),
+    "waiters": lambda _effort: growth.waiter_subjects(),
     "keys": lambda effort: growth.key_subjects(effort.keys),
     "threads": lambda _effort: growth.thread_subjects(),
 }

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 WINDOWS = (10, 100, 1_000, 10_000, 100_000)
+WAITERS = (10, 100, 1_000, 10_000)
 KEYS = (1, 10, 100, 1_000, 10_000, 100_000)
 THREADS = (1, 2, 4, 8)
 BREAKERS = 10_000
@@ -81,6 +82,30 @@ def _sow(call: Callable[[int], object], failures: int) -> None:
             call(0)
         except Unavailable:
             call(1)
+
+
+def waiter_subjects() -> list[Subject]:
+    """Return a subject for each length of a bulkhead's queue: one more joins it, and leaves."""
+    return [_waiting(size) for size in WAITERS]
+
+
+def _waiting(size: int) -> Subject:
+    pool = breakerkit.bulkhead(
+        max_concurrent=1, max_waiting=2 * size, isolation="thread", registry=breakerkit.Registry()
+    )
+    release = threading.Event()
+    pool.submit(release.wait)  # in a daemon thread: it ends with the program
+    for _ in repeat(None, size):
+        pool.submit(work, 1)
+    return Subject("waiters", str(size), functools.partial(fresh(_join_and_leave), pool.submit))
+
+
+def _join_and_leave(submit: Callable[..., Any], count: int) -> int:
+    turns = repeat(None, count)
+    started = perf_counter_ns()
+    for _ in turns:
+        submit(work, 1).cancel()
+    return perf_counter_ns() - started
 
 
 def key_subjects(sizes: Sequence[int] = KEYS) -> list[Subject]:

@@ -61,7 +61,8 @@ def tables(result: Result) -> list[Table]:
         _matrix(result, "Call shapes, ratio to the no-op closure of the same shape", SHAPES),
         _matrix(result, "Rules, listeners and rejection, ratio to the closure", RULES),
         _matrix(result, "Other policies, ratio to the closure", POLICIES),
-        _windows(result),
+        _growing(result, "windows", "100", "Count windows, per success", "window"),
+        _growing(result, "waiters", "10", "Bulkhead: one more joins the queue and leaves", "queue"),
         _beside(result, "keys", "Keyed breakers, ns per call", TABLE),
         _beside(result, "threads", "One breaker under several threads, ns per call", CLOSURE),
         _verdicts(result),
@@ -71,7 +72,7 @@ def tables(result: Result) -> list[Table]:
 
 def _matrix(result: Result, title: str, wanted: Sequence[str]) -> Table:
     keys = [key for key in wanted if key in result.samples]
-    names = [BARE, CLOSURE, WRAPT, OURS, *result.peers] if keys else []
+    names = [BARE, CLOSURE, WRAPT, OURS, *_peers_in(result, keys)] if keys else []
     rows = [[_label(result, name), *(_cell(result, key, name) for key in keys)] for name in names]
     if keys:
         rows.append(["closure, ns", *(f"{_ns(result, key, CLOSURE):.0f}" for key in keys)])
@@ -81,6 +82,13 @@ def _matrix(result: Result, title: str, wanted: Sequence[str]) -> Table:
         if result.ratio(key, name) and key in keys
     ]
     return Table(title, ["", *(GROUPS[key].title for key in keys)], rows, notes)
+
+
+def _peers_in(result: Result, keys: Sequence[str]) -> Iterator[str]:
+    """Go through the peers that have a figure in these groups, or could not be asked for one."""
+    for name, version in result.peers.items():
+        if not version[:1].isdigit() or any(result.ratio(key, name) for key in keys):
+            yield name
 
 
 def _label(result: Result, name: str) -> str:
@@ -102,17 +110,16 @@ def _ns(result: Result, group: str, name: str) -> float:
     return spread(result.samples[group][name]).median
 
 
-def _windows(result: Result) -> Table:
-    sizes = list(result.samples.get("windows", {}))
+def _growing(result: Result, group: str, baseline: str, title: str, what: str) -> Table:
     rows = [
         [
             _grouped(size),
-            f"{_ns(result, 'windows', size):.0f}",
-            _ratio(result.ratio("windows", size, "100")),
+            f"{_ns(result, group, size):.0f}",
+            _ratio(result.ratio(group, size, baseline)),
         ]
-        for size in sizes
+        for size in result.samples.get(group, {})
     ]
-    return Table("Count windows, per success", ["window", "ns", "to a window of 100"], rows)
+    return Table(title, [what, "ns", f"to a {what} of {baseline}"], rows)
 
 
 def _beside(result: Result, what: str, title: str, baseline: str) -> Table:

@@ -32,6 +32,8 @@ AT_MOST = {
 }
 #: The time per success in the largest window, as a ratio to that in a window of 100.
 WINDOW_GROWTH = 1.10
+#: The time of one admission in the longest queue, as a ratio to that in a queue of 10.
+QUEUE_GROWTH = 1.10
 BYTES_PER_BREAKER = 3 * 1024
 IMPORT_MILLISECONDS = 30.0
 
@@ -78,7 +80,8 @@ def verdicts(result: Result) -> list[Verdict]:
     """Judge everything this run measured, in the order of the groups."""
     return [
         *(made for key in GROUPS for made in _of_group(result, key)),
-        *_of_windows(result),
+        *_of_growth(result, "windows", "100", "100000", "window", WINDOW_GROWTH),
+        *_of_growth(result, "waiters", "10", "10000", "queue", QUEUE_GROWTH),
         *(_of_memory(about, size) for about, size in result.memory.items()),
         *(_of_import(result.imports) if result.imports else ()),
     ]
@@ -108,13 +111,15 @@ def _of_group(result: Result, key: str) -> Iterator[Verdict]:
         yield Verdict(title, "faster than every peer", found, kept=behind > 1)
 
 
-def _of_windows(result: Result) -> Iterator[Verdict]:
-    growth = result.ratio("windows", "100000", "100")
+def _of_growth(
+    result: Result, group: str, small: str, large: str, what: str, most: float
+) -> Iterator[Verdict]:
+    growth = result.ratio(group, large, small)
     if growth is None:
         return
-    promised = f"at most {WINDOW_GROWTH:.2f} x a window of 100"
-    kept = growth.median <= WINDOW_GROWTH
-    yield Verdict("window of 100 000", promised, f"{growth.median:.2f}", kept)
+    promised = f"at most {most:.2f} x a {what} of {small}"
+    about = f"{what} of {int(large):,}".replace(",", " ")
+    yield Verdict(about, promised, f"{growth.median:.2f}", growth.median <= most)
 
 
 def _of_memory(about: str, size: float) -> Verdict:
