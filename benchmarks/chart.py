@@ -26,6 +26,7 @@ PANELS = (
     ("count-window", "time-window", "slow-call"),
     ("generator", "async-generator", "listener"),
     ("state-listener", "open", "windows"),
+    ("bulkhead", "fallback", "async-pipeline"),
 )
 #: Ratios that get a tick; the axis is logarithmic.
 TICKS = (1, 2, 5, 10, 20, 50, 100)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from breakerkit import _fields as fields
+from breakerkit import _layers as stack
 from breakerkit._outcome import is_neutral_type
 from breakerkit._shell._wrapped import guarded_by
 from breakerkit.errors import CallRejectedError
@@ -40,7 +41,11 @@ class Finding:
 
 
 def explanation(name: str, layers: Sequence[Layer]) -> str:
-    """Return one line per layer, outermost first: what it is, and what reaches it from inside."""
+    """Return one line per layer, outermost first: what it is, and what reaches it from inside.
+
+    The policies of a pipeline inside stand in its place.
+    """
+    layers = tuple(stack.spread(layers))
     if not layers:
         return f"pipeline {str(name)!r}: no policies, calls just run"
     lines = [f"pipeline {str(name)!r}, outermost first:"]
@@ -58,7 +63,6 @@ _ROLES = {
     "fallback": "answers in place of a call that failed or was rejected",
     "degradable": "follows the rules an operator sets while it runs",
     "failover": "tries several providers",
-    "pipeline": "several policies as one",
     "retry": "calls again what failed",
 }
 
@@ -87,7 +91,8 @@ def _meaning(layer: Layer, kind: type[BaseException]) -> str:
 
 
 def findings(layers: Sequence[Layer]) -> tuple[Finding, ...]:
-    """Return what of this order does not do what it seems to."""
+    """Return what of this order does not do what it seems to; a pipeline inside is its policies."""
+    layers = tuple(stack.spread(layers))
     found = []
     for place, outer in enumerate(layers):
         for inner in layers[place + 1 :]:

@@ -55,6 +55,9 @@ class Stay:
 
     __slots__ = ("clock", "name", "outer", "over", "seconds")
 
+    #: What it lasts as long as, where that is known; in it nothing ends later than this.
+    task: Any = None
+
     def __init__(self, terms: Terms, outer: Limit | None) -> None:
         self.seconds, self.name, self.clock = terms.seconds, terms.name, terms.clock
         self.outer = outer
@@ -68,9 +71,10 @@ class Stay:
 
 
 #: A limit in force: when it ends by the clock of its terms (``inf``: there is only a signal), those
-#: terms, the nearest limit around it that lives on another clock, and a signal that cancels the
-#: work. A bare tuple, for that costs least to make, and each call under a limit makes one. Limits
-#: around it on the same clock need no mention: they end later, or this one would not be in force.
+#: terms, the nearest limit around it that may be the shorter one all the same (it lives on another
+#: clock, or may be over before this one), and a signal that cancels the work. A bare tuple, for that
+#: costs least to make, and each call under a limit makes one. Others around it need no mention: they
+#: end later, or this one would not be in force.
 Limit: TypeAlias = "tuple[float, Terms | Stay, Limit | None, CancelSignal | None]"
 
 #: The innermost limit set, which may be over; tasks and copied contexts take it along.
@@ -92,15 +96,31 @@ def within(outer: Limit | None, terms: Terms | Stay, now: float) -> Limit:
     """Return the limit for a call that begins ``now``; of nested ones the shorter wins.
 
     A call that may take as long as the limit around it, or longer, is under
-    that very one: it is the one that will expire.
+    that very one: it is the one that will expire; unless the call may outlive it.
     """
     end = now + terms.seconds
     if outer is None:
         return end, terms, None, None
     if outer[1].clock is terms.clock:
-        return outer if outer[0] <= end else (end, terms, outer[2], outer[3])
+        if outer[0] > end:
+            return end, terms, outer[2], outer[3]
+        if not _may_outlive(terms, outer[1]):
+            return outer
     # Two clocks need not go at one pace: nobody knows which of them will be first.
-    return end, terms, None if outer[0] == NEVER else outer, outer[3]
+    return end, terms, None if outer[0] == NEVER else _pruned(outer), outer[3]
+
+
+def _may_outlive(terms: Terms | Stay, outer: Terms | Stay) -> bool:
+    """Tell whether a call may go on when the one around it is over: another task may, and a thread."""
+    if not isinstance(outer, Stay):
+        return False
+    return outer.task is None or outer.task is not getattr(terms, "task", None)
+
+
+def _pruned(one: Limit) -> Limit:
+    """Return a limit without those around it that are over: calls that outlive each other keep no chain."""
+    further = live(one[2])
+    return one if further is one[2] else (one[0], one[1], further, one[3])
 
 
 def binding(one: Limit) -> tuple[float, Limit]:

@@ -14,9 +14,9 @@ from breakerkit._shell._wrapped import guarded_by
 from breakerkit._worked import share_finder, work_of, worked_function
 from breakerkit.errors import BulkheadFullError, ConfigError, WorkerLostError
 from breakerkit.isolation import _view as view
+from breakerkit.isolation._callers import Awaited, Submitted
 from breakerkit.isolation._shares import ShareGate
 from breakerkit.isolation._through import run_async, submit
-from breakerkit.isolation._work import Awaited, Submitted
 from breakerkit.isolation.config import BulkheadConfig
 from breakerkit.isolation.guard import BulkheadGuard
 

@@ -9,7 +9,7 @@ from breakerkit._shell._shapes import Shape, shape_of
 from breakerkit._shell._wrapped import guarded_by
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 __all__ = ["PolicyLike", "as_policy"]
 
@@ -39,7 +39,8 @@ class Layer:
     def __init__(self, policy: Any) -> None:
         self.policy = policy
         self.name: str = policy.name
-        self.kind: str = getattr(policy, "kind", type(policy).__name__)
+        kind = getattr(policy, "kind", None)
+        self.kind: str = kind if isinstance(kind, str) else type(policy).__name__
         self.raises: tuple[type[BaseException], ...] = tuple(getattr(policy, "raises", ()))
         self.ours = hasattr(type(policy), "_around")
 
@@ -142,6 +143,15 @@ def flat(policies: Any) -> Iterator[Any]:
         yield policy
         if hasattr(type(policy), "holds"):
             yield from flat(policy.policies)
+
+
+def spread(layers: Iterable[Layer]) -> Iterator[Layer]:
+    """Go through layers, outermost first; in place of a pipeline go through its own."""
+    for layer in layers:
+        if hasattr(type(layer.policy), "holds"):
+            yield from spread(layer.policy.layers)
+        else:
+            yield layer
 
 
 def compiled(layers: Any, function: Callable[..., Any], shape: Shape) -> Callable[..., Any]:

@@ -89,7 +89,7 @@ class Pipeline(Policy):
         made: Any = super().__call__(target)
         bare: Any = getattr(made, "__func__", made)
         if hasattr(bare, "__code__"):  # a proxy finds them by itself
-            for layer in reversed(self.layers):
+            for layer in reversed(tuple(stack.spread(self.layers))):
                 setattr(bare, layer.kind, layer.policy)
             bare.pipeline = self
         return made  # type: ignore[no-any-return]  # looks as before
@@ -182,7 +182,7 @@ class Pipeline(Policy):
         """Return itself, or its outermost policy of this kind, or ``None``."""
         if kind == self.kind:
             return self
-        return next((one.policy for one in self.layers if one.kind == kind), None)
+        return next((one.policy for one in stack.spread(self.layers) if one.kind == kind), None)
 
     def holds(self, policy: object) -> bool:
         """Tell whether ``policy`` is in it, or in a pipeline inside."""
@@ -199,6 +199,13 @@ class Pipeline(Policy):
         for policy in self.policies:
             if isinstance(policy, Policy):
                 policy._shown(guarded, bare)
+
+    def _name_after(self, target: Any) -> None:
+        """Let each of its policies that has no name take that of the first function decorated."""
+        super()._name_after(target)
+        for layer in self.layers:
+            if isinstance(layer.policy, Policy):
+                layer.policy._name_after(target)
 
     def _around(self, function: Callable[..., Any], shape: Shape) -> Callable[..., Any]:
         return stack.compiled(self.layers, function, shape)
@@ -246,8 +253,11 @@ def pipeline(
     """
     given = {"policies": policies} if policies or name is None else {}
     made = Making(Pipeline, None, None, registry, given).any(name)
-    for finding in made.check():
-        warnings.warn(PipelineWarning(f"pipeline {made.name!r}: {finding}"), stacklevel=2)
+    if policies:
+        said = {one for layer in made.layers if layer.kind == made.kind for one in layer.policy.check()}
+        for finding in made.check():
+            if finding not in said:  # a pipeline inside has said its own
+                warnings.warn(PipelineWarning(f"pipeline {made.name!r}: {finding}"), stacklevel=2)
     return made
 
 

@@ -38,7 +38,7 @@ class Policy:
 
     #: The verb that makes it, and the attribute of a guarded function that leads to it.
     kind: ClassVar[str]
-    #: The errors that any of its kind raises by itself; see `raises`.
+    #: The errors that any of its kind raises by itself.
     errors: ClassVar[tuple[type[BaseException], ...]] = ()
     #: The class of its settings.
     settings: ClassVar[type[Any]]

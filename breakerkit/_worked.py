@@ -8,9 +8,9 @@ from breakerkit._fields import show
 from breakerkit._methods import SelfFinder
 from breakerkit._shell._shapes import runs_later
 from breakerkit._shell._wrapped import innermost
+from breakerkit.isolation._callers import Call
 from breakerkit.isolation._inside import inside, passes
 from breakerkit.isolation._through import run
-from breakerkit.isolation._work import Call
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable

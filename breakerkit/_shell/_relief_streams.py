@@ -117,6 +117,8 @@ def relieve_async_generator(find: Find, function: Callable[..., Any]) -> Callabl
                     thrown = error
                 step = stream.asend(sent) if thrown is None else stream.athrow(thrown)
                 item = await step
+                if thrown is not None and getattr(stream, "ag_frame", stream) is None:
+                    raise thrown  # an event loop that ends had closed the stream before us
         except StopAsyncIteration:
             return
         finally:

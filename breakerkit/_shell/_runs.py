@@ -102,6 +102,8 @@ def async_generator_function(
                     thrown = error
                 step = stream.asend(sent) if thrown is None else stream.athrow(thrown)
                 item = await step
+                if thrown is not None and stream.ag_frame is None:
+                    raise thrown  # an event loop that ends had closed the stream before us
         except StopAsyncIteration:
             if isinstance(thrown, GeneratorExit):
                 gate.failed(held.take(), thrown)  # left early, though it ended well

@@ -7,12 +7,14 @@ between setting and keeping it.
 
 from __future__ import annotations
 
+import types
 from typing import TYPE_CHECKING, Any, Protocol
 
 from breakerkit import _ambient as ambient
 from breakerkit._log import hook_name
 from breakerkit._shell._deferred import around_deferred
 from breakerkit._shell._shapes import Shape, runs_later
+from breakerkit.errors import CallRejectedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -153,10 +155,14 @@ def limit_generator(
         run: Callable[[Any], Any] = stream.send
         given: list[Any] = [None]
         while True:
-            if in_thread:
-                ended, item = limiter.run(step, (run, given), {})
-            else:
-                ended, item = run_step(limiter, ambient.limit.get(), step, (run, given), {})
+            try:
+                if in_thread:
+                    ended, item = limiter.run(step, (run, given), {})
+                else:
+                    ended, item = run_step(limiter, ambient.limit.get(), step, (run, given), {})
+            except CallRejectedError:
+                stream.close()  # refused before it was asked: it will not be again
+                raise
             if ended:
                 return item
             try:
@@ -204,7 +210,13 @@ def limit_deferred(limiter: Limiter, value: Any, *, in_thread: bool = False) -> 
         from breakerkit._shell import _timed_futures as futures  # noqa: PLC0415  # asyncio is slow to import
 
         return futures.limit_future(limiter, value)
-    return around_deferred(
-        value,
-        lambda function, shape: limit_function(limiter, function, shape, in_thread=in_thread),
-    )
+
+    def around(function: Callable[..., Any], shape: Shape) -> Callable[..., Any]:
+        made = limit_function(limiter, function, shape, in_thread=in_thread)
+        if not isinstance(value, types.CoroutineType):
+            return made
+        from breakerkit._shell import _timed_async as later  # noqa: PLC0415  # asyncio is slow to import
+
+        return later.closing(made, value)
+
+    return around_deferred(value, around)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from breakerkit import _ambient as ambient
 from breakerkit._ambient import Stay
 from breakerkit._shell._shapes import Shape
+from breakerkit.errors import CallRejectedError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator
@@ -55,6 +56,31 @@ class Expiry(Stay):
         self.fired = True
         self.task.cancel()
 
+    def watch(self, limit: Limit, bound: Limit) -> None:
+        """Hear that the time is counted for the sake of ``bound``, which is ``limit`` or one around it."""
+
+
+class Nested(Expiry):
+    """The same under another limit, which may be the shorter one, and be over before its time.
+
+    Attributes:
+        bound: the limit whose time is counted.
+    """
+
+    __slots__ = ("_limit", "bound")
+
+    def watch(self, limit: Limit, bound: Limit) -> None:
+        """Count the time for the sake of ``bound``."""
+        self._limit, self.bound = limit, bound
+
+    def __call__(self) -> None:
+        """Cancel the task, or go on counting: the call has outlived the one around it."""
+        if self.task is not None and ambient.live(self.bound) is not self.bound:
+            left, self.bound = ambient.binding(self._limit)
+            self.task.get_loop().call_later(left, self)  # harmless once this is over
+        else:
+            super().__call__()
+
 
 def current_task(limiter: Limiter) -> asyncio.Task[Any]:
     """Return the task that runs this code.
@@ -89,7 +115,7 @@ def limit_coroutine(limiter: Limiter, function: Callable[..., Any]) -> Callable[
         outer, now, terms = get(), clock.now(), limiter.terms
         if outer is not None:
             outer = live(outer)
-        expiry, timer = Expiry(task, terms, outer), None
+        expiry, timer = (Expiry if outer is None else Nested)(task, terms, outer), None
         left = terms.seconds
         end = now + left
         limit: Limit = (end, expiry, None, None)
@@ -97,6 +123,7 @@ def limit_coroutine(limiter: Limiter, function: Callable[..., Any]) -> Callable[
         if outer is not None:
             limit = limiter.within(outer, now, expiry)
             left, bound = ambient.binding(limit)
+            expiry.watch(limit, bound)
         try:
             loop = running()
             timer = loop.call_at(loop.time() + left, expiry)
@@ -108,6 +135,7 @@ def limit_coroutine(limiter: Limiter, function: Callable[..., Any]) -> Callable[
             if timer is not None:
                 timer.cancel()
             if expiry.fired and ours(task, expiry, error):
+                bound = getattr(expiry, "bound", limit)
                 raise limiter.expired(bound, own=bound is limit is not outer) from error
             expiry.end()
             limiter.failed(error, end, own=limit is not outer)
@@ -124,6 +152,18 @@ def limit_coroutine(limiter: Limiter, function: Callable[..., Any]) -> Callable[
         return value
 
     return limited
+
+
+def closing(run: Callable[..., Any], work: Any) -> Callable[..., Any]:
+    """Return a coroutine function that leaves no coroutine behind which was there already and is refused."""
+
+    async def called() -> Any:
+        try:
+            return await run()
+        finally:
+            work.close()  # once it has run that does nothing
+
+    return called
 
 
 def ours(task: asyncio.Task[Any], expiry: Expiry, error: BaseException | None) -> bool:
@@ -168,7 +208,11 @@ def limit_async_generator(limiter: Limiter, function: Callable[..., Any]) -> Cal
         run: Callable[[Any], Any] = stream.asend
         given: list[Any] = [None]
         while True:
-            ended, item = await take(run, given)
+            try:
+                ended, item = await take(run, given)
+            except CallRejectedError:
+                await stream.aclose()  # refused before it was asked: it will not be again
+                raise
             if ended:
                 return
             try:
@@ -178,6 +222,8 @@ def limit_async_generator(limiter: Limiter, function: Callable[..., Any]) -> Cal
                 await stream.aclose()
                 raise
             except BaseException as error:
+                if getattr(stream, "ag_frame", stream) is None:
+                    raise  # an event loop that ends had closed the stream before us
                 given.append(error)
                 run = stream.athrow
 

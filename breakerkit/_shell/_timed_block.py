@@ -53,7 +53,8 @@ class TimeoutBlock:
         from breakerkit._shell import _timed_async as later  # noqa: PLC0415  # asyncio is slow to import
 
         task = self._task = later.current_task(self._limiter)
-        left = self._begin(functools.partial(later.Expiry, task))
+        left = self._begin(functools.partial(later.Nested, task))
+        self._stay.watch(self._limit, self._bound)
         loop = task.get_loop()
         self._timer = loop.call_at(loop.time() + left, self._stay)
         ambient.limit.set(self._limit)
@@ -74,7 +75,7 @@ class TimeoutBlock:
         # Left by another task than it was entered by: what was cancelled was that one's.
         fired = expiry.fired and later.current_task(self._limiter) is self._task
         if fired and later.ours(self._task, expiry, error):
-            bound = self._bound
+            bound = expiry.bound
             raise self._limiter.expired(bound, own=own and bound is self._limit) from error
         if error is not None:
             self._limiter.failed(error, self._end, own=own)

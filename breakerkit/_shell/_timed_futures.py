@@ -50,9 +50,14 @@ def _limited_future(limiter: Limiter, future: Any, loop: asyncio.AbstractEventLo
     left, bound = ambient.binding(limit)
     next(limiter.ticks)
     stand_in = loop.create_future()
+    timer: asyncio.TimerHandle
 
     def expire() -> None:
-        if not stand_in.done():
+        nonlocal bound, timer
+        if ambient.live(bound) is not bound:  # the call around is over before its time
+            left, bound = ambient.binding(limit)
+            timer = loop.call_later(left, expire)
+        elif not stand_in.done():
             stand_in.set_exception(limiter.expired(bound, own=bound is limit is not outer))
             future.cancel()
 

@@ -32,10 +32,10 @@ class Settlement(Core):
         self.end(entry, Outcome.NEUTRAL, None, self.clock.now(), None)
 
     def decide(
-        self, lease: Entry, outcome: Outcome, error: BaseException | None, later: Later | None
+        self, entry: Entry, outcome: Outcome, error: BaseException | None, later: Later | None
     ) -> None:
         """Settle the outcome of a block that goes on; its slot stays taken until it ends."""
-        self.end(lease, outcome, error, self.clock.now(), later, ends=False)
+        self.end(entry, outcome, error, self.clock.now(), later, ends=False)
 
     def release(self, entry: Entry) -> None:
         """Free the slot of a block whose outcome was decided before its end."""

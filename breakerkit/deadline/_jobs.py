@@ -94,10 +94,11 @@ class Job:
         with self._turn:
             self._ended = True
         self._owner.give_back(self)
-        rest()
         if self._left:
-            self._drop(mark)
+            self._drop(mark)  # tells people of it, so this thread is not free yet
+            rest()
         else:
+            rest()
             self._done.release()
 
     def _begin(self) -> bool:

@@ -21,7 +21,7 @@ class Task(Protocol):
     """What a thread is given."""
 
     def run(self, rest: Callable[[], None]) -> None:
-        """Do it, raising nothing; call ``rest`` just before whoever waits is told."""
+        """Do it; call ``rest`` when nothing is left but to tell whoever waits. Should it raise, the thread ends."""
 
 
 class Worker(threading.Thread):

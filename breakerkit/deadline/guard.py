@@ -185,15 +185,18 @@ class TimeoutGuard(Keeper):
         terms = self.terms
         limit = self.within(outer, now, terms)
         left, bound = ambient.binding(limit)
-        own = bound is limit and limit is not outer
         job = Job(self, function, args, kwargs, limit)
         self._take(job)
         try:
             pool.start(job)
-            done = job.wait(left)
+            while not (done := job.wait(left)) and ambient.live(bound) is not bound:
+                left, bound = ambient.binding(limit)  # the call around is over before its time
         except BaseException:
-            job.leave()  # the caller is interrupted: nobody waits any more
+            # The caller is interrupted, or there is no thread: nobody waits any more.
+            if job.leave() and not job.begun:
+                self.give_back(job)  # it will never begin, however long the error is kept
             raise
+        own = bound is limit and limit is not outer
         if not done:
             if job.leave():
                 raise self._give_up(job, bound, own=own)

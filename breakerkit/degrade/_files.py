@@ -29,8 +29,11 @@ if TYPE_CHECKING:
 MOST_BYTES = 1_048_576
 #: Parts a dotted key may have: for one that has no end the parser takes for ever.
 MOST_PARTS = 64
+#: What is no key: texts and comments. A text that is never closed is taken to the end, once: who
+#: looks again from each quote in it takes for ever.
 _ASIDE = re.compile(
-    r'''"""(?:[^"\\]|\\.|"(?!""))*"""|\'{3}.*?\'{3}|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|#[^\n]*''',
+    r'''"""(?:[^"\\]|\\.|"(?!""))*+(?:"{3,5})?|\'{3}.*?(?:\'{3,5}|\Z)'''
+    r"""|"(?:[^"\\\n]|\\[^\n])*+"?|'[^'\n]*+'?|#[^\n]*""",
     re.DOTALL,
 )
 _CHAIN = re.compile(rf"(?<![\w-])(?:[\w-]+[ \t]*\.[ \t]*){{{MOST_PARTS}}}")

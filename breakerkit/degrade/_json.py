@@ -15,7 +15,8 @@ DEEPEST = 64
 #: How many values there may be in one: a list that holds itself in many places has no end.
 MOST_VALUES = 50_000
 
-_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|([\[{])|([\]}])', re.DOTALL)
+#: A text that is never closed is taken to the end, once: who looks again from each quote in it takes for ever.
+_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"?|([\[{])|([\]}])', re.DOTALL)
 
 
 def read(text: str) -> Any:
@@ -159,8 +160,8 @@ def _is_text(text: str) -> bool:
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]  # which is no truth
         raise ValueError(f"has the key {twice!r} twice in one dict")
     return found
 

@@ -28,7 +28,7 @@ def where(text: str, suffix: str, count: int, number: int, key: str | None) -> s
         pattern = (
             rf'"{re.escape(key)}"\s*:'
             if suffix == ".json"
-            else rf"^\s*[\"']?{re.escape(key)}[\"']?\s*="
+            else rf"^[ \t]*[\"']?{re.escape(key)}[\"']?[ \t]*="
         )
         found = re.compile(pattern, re.MULTILINE).search(text, start, end)
         if found is not None:

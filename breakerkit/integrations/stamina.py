@@ -25,7 +25,8 @@ def unless_rejected(
 
     Returns:
         A function from an error to ``False``, ``True``, or the seconds the
-        error says to wait.
+        error says to wait. ``False``, too, if the deadline of the calls around
+        comes first; of a wait that is stamina's own it knows nothing.
 
     Example:
         >>> import stamina

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import tenacity
 
 from breakerkit._layers import ForeignPolicy
-from breakerkit.integrations._retries import wait_for, worth_retrying
+from breakerkit.integrations._retries import in_time, wait_for, worth_retrying
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from breakerkit.integrations._retries import Kinds
 
-__all__ = ["retry_policy", "retry_unless_rejected", "wait_retry_after"]
+__all__ = ["retry_policy", "retry_unless_rejected", "stop_at_deadline", "wait_retry_after"]
 
 
 class retry_unless_rejected(tenacity.retry_base):  # noqa: N801  # named as tenacity names its own
@@ -62,6 +62,14 @@ class wait_retry_after(tenacity.wait.wait_base):  # noqa: N801  # named as tenac
         return min(float(seconds), self._maximum)
 
 
+class stop_at_deadline(tenacity.stop.stop_base):  # noqa: N801  # named as tenacity names its own
+    """Stop when the next call would begin after the deadline of the calls around (that of a timeout)."""
+
+    def __call__(self, retry_state: tenacity.RetryCallState) -> bool:
+        """Tell whether to stop (tenacity asks, when it knows how long it would wait)."""
+        return not in_time(retry_state.upcoming_sleep)
+
+
 class RetryPolicy(ForeignPolicy):
     """A retry in a pipeline that spares rejections."""
 
@@ -87,10 +95,11 @@ def retry_policy(
     rejections: bool = False,
     **settings: Any,
 ) -> RetryPolicy:
-    """Return a retry of tenacity's as a policy for `pipeline`.
+    """Return a retry of tenacity's as a policy for `breakerkit.pipeline`.
 
     It re-raises the last error as it was, does not retry what a policy refused
-    unless ``rejections`` is set, and waits as long as an error says.
+    unless ``rejections`` is set, and waits as long as an error says. A call that
+    would begin after the deadline of the calls around is not waited for.
 
     Args:
         name: its name.
@@ -99,12 +108,14 @@ def retry_policy(
         wait: a wait of tenacity's for errors without a ``retry_after``;
             exponential with jitter from 0.1 to 5 seconds if not given.
         rejections: retry refused calls as well, after their ``retry_after``.
-        **settings: further arguments of ``tenacity.retry``, such as ``sleep``.
+        **settings: further arguments of ``tenacity.retry``, such as ``sleep``,
+            or a ``stop`` instead of ``attempts``.
     """
+    stop = settings.pop("stop", None) or tenacity.stop_after_attempt(attempts)
     otherwise = _usual_wait() if wait is None else wait
     given: dict[str, Any] = {
         "retry": retry_unless_rejected(on, rejections=rejections),
-        "stop": tenacity.stop_after_attempt(attempts),
+        "stop": tenacity.stop_any(stop, stop_at_deadline()),
         "wait": wait_retry_after(otherwise),
         "reraise": True,
     }

@@ -175,11 +175,11 @@ class Room(Keeper):
                 self.postponed.popleft()()
             with self.lock:
                 self._settle()
-            while self.rings:
+            while True:
                 try:
-                    waiter = self.rings.popleft()
+                    waiter = self.rings.popleft()  # another thread may ring too
                 except IndexError:
-                    break  # another thread rings too
+                    break
                 try:
                     there = waiter.ring()
                 except BaseException:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class ShareGate:
     """The guard as calls of one class see it."""
 
-    __slots__ = ("_guard", "_share", "check_sync", "clock", "decide", "drop", "failed", "ignored", "release", "succeeded")  # fmt: skip
+    __slots__ = ("_guard", "_share", "check_sync", "clock", "decide", "drop", "failed", "release", "succeeded")  # fmt: skip
 
     fast = None
     waits = True
@@ -27,7 +27,6 @@ class ShareGate:
         self.succeeded = guard.succeeded
         self.failed = guard.failed
         self.drop = guard.drop
-        self.ignored = guard.ignored
         self.check_sync = guard.check_sync
         self.decide = guard.decide
         self.release = guard.release

@@ -8,7 +8,8 @@ from breakerkit.errors import CallRejectedError
 from breakerkit.isolation._waiters import Patience
 
 if TYPE_CHECKING:
-    from breakerkit.isolation._work import Awaited, Call, Submitted, Work
+    from breakerkit.isolation._callers import Awaited, Call, Submitted
+    from breakerkit.isolation._work import Work
     from breakerkit.isolation.guard import BulkheadGuard
 
 

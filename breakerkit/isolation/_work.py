@@ -1,8 +1,7 @@
-"""One call that is run by a worker: handed over with its slot, and how its caller hears of its end."""
+"""One call that is run by a worker: it waits for its slot by itself, runs, gives the slot back, is told."""
 
 from __future__ import annotations
 
-import contextlib
 import contextvars
 import threading
 import time
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from breakerkit import _abandoned as abandoned
 from breakerkit._abandoned import ledger
-from breakerkit._log import fault_in
 from breakerkit.errors import CallCancelledError
 from breakerkit.isolation._waiters import Waiter
 
@@ -196,97 +194,3 @@ class Work(Waiter):
                 return True
         self.guard.forsake(self)
         return False
-
-
-class Call(Work):
-    """A call whose caller is a thread that waits for it."""
-
-    __slots__ = ("_bell",)
-
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        self._bell = threading.Lock()
-        self._bell.acquire()
-
-    def deliver(self) -> None:
-        """Wake the caller."""
-        self._bell.release()
-
-    def nap(self, seconds: float) -> None:
-        """Wait for so long, or until the call has ended."""
-        self._bell.acquire(timeout=seconds)
-
-
-class Awaited(Work):
-    """A call whose caller is a task."""
-
-    __slots__ = ("_future", "_home")
-
-    def __init__(self, *args: Any) -> None:
-        from asyncio import get_running_loop  # noqa: PLC0415  # whoever awaits has it
-
-        super().__init__(*args)
-        self._home = get_running_loop()
-        self._future = self._home.create_future()
-
-    def deliver(self) -> None:
-        """Wake the task, if its loop still runs."""
-        with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody waits in it
-            self._home.call_soon_threadsafe(self._look)
-
-    def wanted(self) -> bool:
-        """Tell whether the task is still there."""
-        return not (self.gone or self._home.is_closed())
-
-    async def nap(self, seconds: float) -> None:
-        """Wait for so long, or until the call has ended."""
-        timer = None
-        if seconds != float("inf"):
-            timer = self._home.call_later(seconds, self._look)
-        try:
-            await self._future
-        finally:
-            if timer is not None:
-                timer.cancel()
-        self._future = self._home.create_future()
-
-    def _look(self) -> None:
-        if not self._future.done():
-            self._future.set_result(None)
-
-
-class Submitted(Work):
-    """A call whose caller holds a future."""
-
-    __slots__ = ("future",)
-
-    def __init__(self, *args: Any) -> None:
-        from concurrent.futures import Future  # noqa: PLC0415  # imported where it is first needed
-
-        super().__init__(*args)
-        self.future: Future[Any] = Future()
-        self.future.add_done_callback(self._settled)
-
-    def _settled(self, future: Any) -> None:
-        if future.cancelled():
-            self.guard.forsake(self)  # it was cancelled while it waited
-
-    def wanted(self) -> bool:
-        """Tell whether the future was not cancelled; from here on it cannot be."""
-        return self.future.set_running_or_notify_cancel()
-
-    def deliver(self) -> None:
-        """Settle the future; what is called back then is no concern of the work."""
-        future, value, error = self.future, self.value, self.error
-        self.value = self.error = None
-        try:
-            if error is not None:
-                future.set_exception(error)
-            else:
-                future.set_result(value)
-        except BaseException as odd:
-            # It was cancelled just before this, or what it called back ends the program.
-            if not future.cancelled():
-                fault_in("callback of a future", self.guard.name, odd)
-        finally:
-            future = value = error = None  # type: ignore[assignment]  # no cycle through the traceback

@@ -160,10 +160,6 @@ class BulkheadGuard(Waiting):
         """Hear from a destructor that a call has ended somehow."""
         self.release(entry)
 
-    def ignored(self, entry: Slot) -> None:
-        """Hear that a call was let in and not run."""
-        self.unused(entry)
-
     def check_sync(self) -> None:
         """Serve sync calls, always."""
 

@@ -142,6 +142,7 @@ class Interleaving:
         self._able = list(range(len(bodies)))
         self._blocked: list[int] = []
         self._running = -1
+        self._over = False
         self._all_done = _taken()
         self.results: list[Any] = [None] * len(bodies)
 
@@ -154,6 +155,7 @@ class Interleaving:
             _thread.start_new_thread(self._thread, (one,))  # a tenth of what a Thread costs
         self._give_turn()
         assert self._all_done.acquire(timeout=PATIENCE), (self._able, self._blocked, self.results)
+        self._over = True
         gc.enable()
         lock.turns = None
         return self.results
@@ -181,6 +183,8 @@ class Interleaving:
                 self.results[me] = self._bodies[me]()
         except BaseException as error:
             self.results[me] = error
+        if self._over:
+            return  # of a deadlock: it waited until its patience was over, and nobody cares any more
         self._able.remove(me)
         if self._able:
             self._give_turn()

@@ -389,9 +389,9 @@ def test_no_more_threads(monkeypatch: pytest.MonkeyPatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(workers.Pool, "start", lambda *_: refuse(None))
-        with pytest.raises(RuntimeError, match="can't start new thread"):
+        with pytest.raises(RuntimeError, match="can't start new thread") as kept:
             one.call(pytest.fail)
-    gc.collect()
+    assert kept.tb  # which leads to the call, and still holds no place
     assert one.snapshot().working == 0
     assert one.snapshot().abandoned == 0
     assert one.call(returning(1)) == 1
@@ -546,3 +546,47 @@ def test_a_long_wait_in_naps(monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(CallTimeoutError):
         one.call(go.wait, LONG)
     go.set()
+
+
+def test_who_tells_of_an_end_is_not_free_yet(monkeypatch: pytest.MonkeyPatch):
+    """A listener that hangs, or ends the thread, when abandoned work has ended, delays no other call."""
+    died = threading.Event()
+    monkeypatch.setattr(threading, "excepthook", lambda _: died.set())
+    one = timeout(0.05, mode="abandon")
+    go, told, release = threading.Event(), threading.Event(), threading.Event()
+
+    def listener(event: WorkEnded) -> None:
+        told.set()
+        release.wait(LONG)
+        raise SystemExit
+
+    one.subscribe(listener, WorkEnded)
+    with pytest.raises(CallTimeoutError):
+        one.call(go.wait, LONG)
+    go.set()
+    assert told.wait(LONG)
+    assert one.call(returning(1)) == 1
+    release.set()
+    assert died.wait(LONG)
+    assert [one.call(returning(number)) for number in (2, 3)] == [2, 3]
+
+
+def test_a_limit_in_a_thread_that_began_under_a_shorter_one(hanging: Hanging):
+    """A call in a thread that outlives the limited block around it is under its own limit from then on."""
+    outer, inner = timeout(0.03, name="outer"), timeout(0.1, name="inner", mode="abandon")
+    caught: list[CallTimeoutError] = []
+
+    def late() -> None:
+        try:
+            inner.call(hanging)
+        except CallTimeoutError as error:
+            caught.append(error)
+
+    with outer.guard():
+        thread = threading.Thread(target=contextvars.copy_context().run, args=(late,))
+        thread.start()
+        while not hanging.begun:
+            time.sleep(0.001)
+    thread.join(LONG)
+    assert [one.name for one in caught] == ["inner"]
+    assert (outer.snapshot().expired, inner.snapshot().expired) == (0, 1)

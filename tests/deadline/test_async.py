@@ -285,21 +285,6 @@ async def test_a_child_task_of_a_limited_one():
     """A child takes the deadline along; its own timeout is bounded by it, and names whose it was."""
     outer, inner = timeout(0.05, name="outer"), timeout(30, name="inner")
 
-    async def child() -> str:
-        with pytest.raises(CallTimeoutError) as caught:
-            await inner.call(forever)
-        return caught.value.name
-
-    @outer
-    async def parent() -> asyncio.Task[str]:
-        assert current_deadline().name == "outer"
-        task = asyncio.ensure_future(child())
-        await asyncio.sleep(0)  # it begins under this limit, so it stays under it
-        return task
-
-    assert await (await parent()) == "outer"
-    assert counts(inner) == counts(outer) == (0, 0, 0)
-
     @outer
     async def waits() -> None:
         await asyncio.shield(asyncio.ensure_future(inner.call(forever)))
@@ -527,6 +512,42 @@ async def test_what_outlives_a_call(clock: ManualClock):
     assert seen[-1].name == "expiring"
 
 
+@pytest.mark.parametrize("how", ["call", "block", "future"])
+async def test_a_limit_that_began_under_a_shorter_one(how: str):
+    """A limited call that outlives the limited one around it is under its own limit from then on."""
+    outer, inner = timeout(0.02, name="outer"), timeout(0.1, name="inner")
+    began = asyncio.Event()
+    seen: list[Any] = []
+
+    async def hang() -> None:
+        began.set()
+        seen.append(current_deadline().name if how != "future" else "outer")
+        try:
+            await forever()
+        finally:
+            seen.append(current_deadline().name if how != "future" else "inner")
+
+    async def child() -> None:
+        if how == "call":
+            await inner.call(hang)
+        elif how == "block":
+            async with inner.guard():
+                await hang()
+        else:
+            await inner(lambda: asyncio.ensure_future(hang()))()
+
+    async with outer.guard():
+        task = asyncio.ensure_future(child())
+        await began.wait()
+    with pytest.raises(CallTimeoutError, match="'inner'"):
+        await task
+    assert seen[:1] == ["outer"]
+    assert counts(outer) == (0, 0, 0)
+    assert counts(inner) == (1, 0, 0)
+    await asyncio.sleep(0)
+    assert seen == ["outer", "inner"]
+
+
 async def test_calls_that_outlive_each_other_keep_no_chain():
     """Tasks that each start the next from within a limited call keep nothing of the first."""
     one = timeout(30)
@@ -537,7 +558,10 @@ async def test_calls_that_outlive_each_other_keep_no_chain():
         count, around = 0, _ambient.limit.get()
         while around is not None:
             count, around = count + 1, around[1].outer
-        depth.append(count)
+        mentioned, around = 0, _ambient.limit.get()
+        while around is not None:
+            mentioned, around = mentioned + 1, around[2]
+        depth.append(max(count, mentioned))
         if left:
             tasks.append(asyncio.ensure_future(generation(left - 1)))
 

@@ -11,7 +11,13 @@ from typing import Any
 
 import pytest
 
-from breakerkit import CallTimeoutError, check_deadline, current_deadline, timeout
+from breakerkit import (
+    CallTimeoutError,
+    DeadlineExceededError,
+    check_deadline,
+    current_deadline,
+    timeout,
+)
 from breakerkit.testing import ManualClock
 from tests.deadline.test_async import forever
 from tests.deadline.test_sync import counts
@@ -308,3 +314,15 @@ def test_in_a_thread_without_a_loop():
 
 def forever_made() -> Any:
     return forever()
+
+
+@pytest.mark.parametrize("mode", ["cooperative", "abandon"])
+async def test_a_coroutine_that_is_refused(clock: ManualClock, mode: Any):
+    """A returned coroutine for which no time is left is closed: no warning says it was never awaited."""
+    one, outer = timeout(5, clock=clock, mode=mode), timeout(2, clock=clock)
+    make = one(lambda: forever())
+    with outer.guard():
+        refused = make()
+        clock.advance(2)
+        with pytest.raises(DeadlineExceededError):
+            await refused

@@ -12,7 +12,13 @@ from typing import Any
 
 import pytest
 
-from breakerkit import CallTimeoutError, check_deadline, current_deadline, timeout
+from breakerkit import (
+    CallTimeoutError,
+    DeadlineExceededError,
+    check_deadline,
+    current_deadline,
+    timeout,
+)
 from breakerkit.testing import ManualClock
 from tests.deadline.test_async import forever
 from tests.deadline.test_sync import counts
@@ -313,3 +319,65 @@ async def test_an_async_context_manager():
         raise error
     assert seen == [error]
     assert counts(one) == (0, 0, 0)
+
+
+@MODES
+def test_a_stream_that_is_refused_is_closed(clock: ManualClock, mode: Any):
+    """Where no time is left for an item, the generator's cleanup runs at once, though the error is kept."""
+    outer, inner = timeout(10, clock=clock), timeout(5, clock=clock, mode=mode)
+    seen: list[str] = []
+
+    @inner
+    def items() -> Iterator[int]:
+        try:
+            yield 1
+            yield 2
+        finally:
+            seen.append("closed")
+
+    @inner
+    async def async_items() -> AsyncIterator[int]:
+        try:
+            yield 1
+            yield 2
+        finally:
+            await asyncio.sleep(0)
+            seen.append("closed")
+
+    with outer.guard():
+        stream = items()
+        assert next(stream) == 1
+        clock.advance(10)
+        with pytest.raises(DeadlineExceededError) as kept:
+            next(stream)
+        assert seen == ["closed"]
+
+    async def main() -> None:
+        with outer.guard():
+            stream = async_items()
+            assert await anext(stream) == 1
+            clock.advance(10)
+            with pytest.raises(DeadlineExceededError) as kept:
+                await anext(stream)
+            assert seen == ["closed", "closed"]
+            assert kept.tb
+
+    asyncio.run(main())
+    assert kept.tb
+
+
+@pytest.mark.parametrize("error", [GeneratorExit, KeyError])
+async def test_a_stream_that_was_closed_behind_our_back(error: type[BaseException]):
+    """What is thrown in comes out, also where an event loop that ends has closed the stream inside."""
+
+    async def items() -> Any:
+        yield 1
+        yield 2
+
+    inner = items()
+    stream = timeout(5)(lambda: inner)()
+    assert await anext(stream) == 1
+    await inner.aclose()
+    with pytest.raises(error):
+        await stream.athrow(error)
+    assert [item async for item in stream] == []

@@ -295,3 +295,27 @@ def test_a_hostile_key(rules, write, part):
     path = write(f"# {dots}\nrules = [{{name = '{dots[:-1]}', rule = 'force:return 1'}}]")
     assert [one.name for one in rules.load(path)] == [dots[:-1]]
     check_refused(rules, write("a" * 500_000 + " = 1"), 'has no list "rules"')
+
+
+@pytest.mark.parametrize("size", [200_000])
+def test_hostile_texts(rules, write, size):
+    """What is wrong in a way that a parser may look for again and again is found in one go."""
+    unclosed = '"' + '\\"' * size
+    check_refused(rules, write(unclosed), "Unterminated string")
+    check_refused(rules, write(unclosed, "rules.json"), "is not JSON: Unterminated string")
+    keys = ",".join(f'"{number}":0' for number in range(size // 4))
+    check_refused(rules, write(f'{{{keys},"z":0,"z":0}}', "rules.json"), "the key 'z' twice")
+    lines = '[[rules]]\nname = "x"\n"r\\u0075le" = "bad"\n' + "\n" * size
+    check_refused(rules, write(lines), "rule 'bad': is no rule")
+    with pytest.raises(RuleError, match="is not JSON"):
+        Rule.parse('force:return "' + '\\"' * 32_000)
+
+
+@pytest.mark.parametrize(
+    "before",
+    ['x = """a"""" # \\\n', "x = '''a'''' # \n", 'x = """"""" # \\\n', 'y = "\\"" # "\\\n'],
+)
+def test_a_hostile_key_behind_a_text(rules, write, before):
+    """No text, however it ends, hides a dotted key that has no end."""
+    key = ".".join(["a"] * 30_000)
+    check_refused(rules, write(f'{before}{key} = "x"'), "has a dotted key of more than 64 parts")

@@ -432,3 +432,23 @@ def test_a_rule_is_looked_at_when_the_stream_begins(is_async):
     degradation.set("items", Rule.force_return([9]))
     assert next(begun) == 2
     assert collect(made) == [9]
+
+
+@pytest.mark.parametrize("error", [GeneratorExit, KeyError])
+def test_a_stream_that_was_closed_behind_our_back(error):
+    """What is thrown in comes out, also where an event loop that ends has closed the stream inside."""
+
+    async def items():
+        yield 1
+        yield 2
+
+    async def main():
+        inner = items()
+        stream = fallback(["x"])(lambda: inner)()
+        assert await anext(stream) == 1
+        await inner.aclose()
+        with pytest.raises(error):
+            await stream.athrow(error)
+        assert [item async for item in stream] == []
+
+    asyncio.run(main())

@@ -17,6 +17,7 @@ from breakerkit import (
     State,
     breaker,
     pipeline,
+    timeout,
 )
 from breakerkit.integrations._retries import wait_for, worth_retrying
 from breakerkit.integrations.stamina import unless_rejected
@@ -277,3 +278,62 @@ def test_what_the_hook_answers() -> None:
     assert hook(error) is True
     rejected = CircuitOpenError("db", "x", 3.0, None)  # type: ignore[arg-type]  # no matter when
     assert unless_rejected(rejections=True)(rejected) == 3.0
+
+
+# -- the time that is left ----------------------------------------------------------------
+
+
+def test_a_wait_beyond_the_deadline(clock: ManualClock):
+    """A retry inside a limit does not wait for a call that would begin too late: the last error at once."""
+    slept: list[float] = []
+    again = retry_policy("again", attempts=5, wait=tenacity.wait_fixed(4), sleep=slept.append)
+    limit = timeout(10, clock=clock)
+
+    def call() -> None:
+        clock.advance(2)  # the work's own time; sleeping is not done here
+        raise OSError(len(slept))
+
+    with pytest.raises(OSError, match="2"):
+        pipeline(limit, again).call(call)
+    assert slept == [4, 4]  # at 2 and at 4; at 6 four seconds more are too many
+    with pytest.raises(OSError, match="6"):
+        pipeline(again).call(call)  # with no limit: all five
+    assert len(slept) == 6
+
+
+def test_another_stop():
+    """A ``stop`` of the user's takes the place of ``attempts``."""
+    flaky = Flaky(OSError())
+    stop = tenacity.stop_after_attempt(2)
+    with pytest.raises(OSError, match="^$"):
+        pipeline(retry_policy("again", stop=stop, wait=tenacity.wait_none())).call(flaky)
+    assert flaky.runs == 2
+
+
+def test_what_an_error_tells_beyond_the_deadline(clock: ManualClock):
+    """An error that says to wait longer than there is time is not retried, nor is anything after the deadline."""
+    told = BulkheadFullError("db", "full", 5.0)
+    hook = unless_rejected(OSError, rejections=True)
+    with timeout(6, clock=clock).guard():
+        assert hook(told) == 5.0
+        assert hook(OSError()) is True
+        clock.advance(1)
+        assert hook(told) is False
+        assert hook(OSError()) is True
+        clock.advance(5)
+        assert hook(OSError()) is False
+
+
+def test_a_signal_that_is_set():
+    """Once the signal of the calls around is set, nothing is called again."""
+    signal = CancelSignal()
+    runs: list[int] = []
+
+    def call() -> None:
+        runs.append(1)
+        signal.cancel()
+        raise OSError("down")
+
+    with pytest.raises(OSError, match="down"):
+        pipeline(retry_policy("again", wait=tenacity.wait_none())).apply(call, cancel=signal)
+    assert runs == [1]

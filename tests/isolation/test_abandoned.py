@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from breakerkit import BulkheadFullError, CallTimeoutError, abandoned_work, bulkhead, timeout
-from tests.isolation.rig import PATIENCE, Background, idle, until
+from tests.isolation.rig import PATIENCE, Background, full, idle, until
 from tests.isolation.test_waiting import Monotonic
 
 
@@ -71,6 +71,7 @@ def test_in_every_way_to_call(body, shape):
     """Whatever way the call came in by, its slot stays taken."""
     settings = {"shares": {"a": 0.5}, "share_of": lambda *_: "a"} if shape == "shares" else {}
     b, limited = bulkhead(max_concurrent=1, **settings), limit()(body)
+    b.call(int)  # from now on there is a slot to be taken without asking
 
     def call():
         if shape in ("call", "shares"):
@@ -102,7 +103,7 @@ def test_in_every_way_to_call(body, shape):
 
 def test_a_call_that_goes_on_to_a_good_end(body):
     """A call that caught its timeout and returned a value has left work behind all the same."""
-    b, limited = bulkhead(max_concurrent=2), limit()(body)
+    b, limited = bulkhead(max_concurrent=3), limit()(body)
 
     @b
     def work():
@@ -116,9 +117,11 @@ def test_a_call_that_goes_on_to_a_good_end(body):
     async def later():
         return work()
 
+    with full(b):
+        pass
     assert work() == "a cure"
-    assert asyncio.run(later()) == "a cure"
-    assert b.snapshot().running == 2
+    assert asyncio.run(b(later)()) == "a cure"
+    assert b.snapshot().running == 3
     body.may_end.set()
     until(lambda: b.snapshot().running == 0)
     idle(b)

@@ -24,11 +24,12 @@ from breakerkit.isolation import _child as child
 from breakerkit.isolation import _naming as naming
 from breakerkit.isolation import _process as processes
 from breakerkit.isolation import _watch as watch
+from breakerkit.isolation._callers import Awaited, Call, Submitted
 from breakerkit.isolation._inside import inside, passes
 from breakerkit.isolation._room import Room
 from breakerkit.isolation._waiters import Patience, Waiter
 from breakerkit.isolation._waiting import Waiting
-from breakerkit.isolation._work import Awaited, Call, Submitted, Work
+from breakerkit.isolation._work import Work
 from breakerkit.testing import ManualClock
 from tests.isolation import importable
 from tests.isolation.rig import PATIENCE, Background, end, full, idle, until, waiting
@@ -206,6 +207,7 @@ def test_an_interrupt_before_somebody_is_told() -> None:
             self.heard += 1
             if self.heard == 1:
                 raise KeyboardInterrupt
+            b._guard.postponed.append(lambda: None)  # and meanwhile there is more to do
             return True
 
     waiter = Deaf(None, 0.0)
@@ -219,6 +221,8 @@ def test_an_interrupt_before_somebody_is_told() -> None:
     idle(b)
     with pytest.raises(NotImplementedError):
         Waiter(None, 0.0).ring()
+    b._guard._nobody_there(Waiter(None, 0.0))  # it had no slot
+    idle(b)
 
 
 # -- a fork ---------------------------------------------------------------------------------

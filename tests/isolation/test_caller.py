@@ -6,6 +6,7 @@ import asyncio
 import concurrent.futures
 import gc
 import threading
+import weakref
 
 import pytest
 
@@ -392,3 +393,19 @@ def test_resizing_retires_free_slots():
 def test_every_shape_is_known():
     """The bodies above ran in each way to call there is."""
     assert len(SHAPES) >= 17
+
+
+def test_a_dropped_bulkhead_is_gone():
+    """A bulkhead that nobody holds goes with all its slots, in a garbage cycle too."""
+    b = bulkhead(max_concurrent=3)
+
+    work = b(lambda: 7)
+    with full(b):
+        pass
+    refs = [weakref.ref(one) for one in (b._guard, *b._guard.slots())]
+    assert work() == 7
+    cycle = [b, work]
+    cycle.append(cycle)
+    del b, work, cycle
+    gc.collect()
+    assert [ref() for ref in refs] == [None] * 4

@@ -133,6 +133,18 @@ def test_nobody_makes_room_for_who_is_owed_nothing():
     idle(b)
 
 
+def test_nobody_makes_room_who_is_owed_a_slot():
+    """In a full queue of calls that are owed slots themselves there is no room for one more."""
+    b, background = make(max_waiting=1), Background()
+    with full(b, 10, "small"):
+        queue(b, background, "gold")
+        with pytest.raises(BulkheadFullError) as caught, b.guard("gold"):
+            pass
+        assert caught.value.reason is FullReason.QUEUE_FULL
+    background.join()
+    idle(b)
+
+
 @every_shape
 def test_a_call_gets_its_class_from_its_arguments(shape):
     """The class is asked before admission, whatever way the call comes; what has no arguments is the rest."""

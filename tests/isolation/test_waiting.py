@@ -13,6 +13,7 @@ from breakerkit import (
     BulkheadFullError,
     BulkheadRejected,
     CallCancelledError,
+    CallDequeued,
     CancelSignal,
     DeadlineExceededError,
     FullReason,
@@ -257,6 +258,16 @@ def test_the_deadline_around_ends_a_wait(shape):
 
 
 @every_shape
+def test_of_two_limits_the_shorter(shape):
+    """A max_wait that is shorter than the deadline around ends the wait."""
+    b = bulkhead(max_concurrent=1, max_waiting=1, max_wait=0.01)
+    with full(b), pytest.raises(BulkheadFullError) as caught:
+        limited(60, lambda: shape.run(b, returning()))
+    assert caught.value.reason is FullReason.MAX_WAIT
+    idle(b)
+
+
+@every_shape
 def test_with_no_time_left_a_call_does_not_wait(shape, clock):
     """A call whose deadline has passed does not begin to wait."""
     b = bulkhead(max_concurrent=1, max_waiting=1)
@@ -447,6 +458,13 @@ def test_a_listener_that_ends_the_program_leaks_nothing():
                 asyncio.run(b.call(work))
         unsubscribe()
         assert waiting(b) == 0
+    b.subscribe(interrupt, CallDequeued)
+    background = Background()
+    with full(b):
+        background.call(b.call, int)
+        until(lambda: waiting(b) == 1)
+    (error,) = background.join()
+    assert type(error) is KeyboardInterrupt
     b.reconfigure(max_waiting=0)
     b.subscribe(interrupt)
     with full(b), pytest.raises(KeyboardInterrupt):

@@ -129,3 +129,32 @@ def test_a_retry_outside_of_a_breaker(circuit: Circuit) -> None:
 def test_a_finding_is_a_sentence() -> None:
     """Printed it says who stands around whom, what happens, and what is better."""
     assert str(Finding("a", "b", "nothing", "c")) == "a around b: nothing. Better: c"
+
+
+def test_a_pipeline_inside(circuit: Circuit) -> None:
+    """What is in a pipeline inside is explained and checked as if it stood there; it has said its own already."""
+    inner = _quiet(timeout(1, name="short"), timeout(2, name="long"), fallback(1, name="cure"))
+    with pytest.warns(PipelineWarning) as told:
+        whole = pipeline(circuit("db"), pipeline(), inner, name="whole")
+    assert ["fallback 'cure'" in str(one.message) for one in told] == [True]
+    assert [one.outer for one in whole.check()] == ["breaker 'db'", "timeout 'short'"]
+    assert [line[:2] for line in whole.explain().splitlines() if line[0] in "1234"] == [
+        "1.", "2.", "3.", "4.",
+    ]  # fmt: skip
+    sees = pipeline(circuit("other"), pipeline(timeout(3, name="limit"))).explain()
+    assert "CallTimeoutError of timeout 'limit', which it judges" in sees.split("2. ")[0]
+
+
+def test_fetching_says_nothing_again(circuit: Circuit) -> None:
+    """The warning comes where the order is written, not where a pipeline is fetched by its name."""
+    made = _quiet(circuit("db"), fallback(1, name="cure"), name="whole")
+    assert pipeline(name="whole") is made
+
+
+def test_a_foreign_kind(circuit: Circuit) -> None:
+    """A policy of another library's whose kind is no word is known by its class."""
+    odd = _retry()
+    odd.kind = 5
+    guarded = pipeline(odd, circuit("db"))(lambda text: len(text))
+    assert guarded("tea") == 3
+    assert guarded.ForeignPolicy is odd

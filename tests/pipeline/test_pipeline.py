@@ -29,6 +29,7 @@ from breakerkit import (
     failover,
     pipeline,
     registry,
+    timeout,
 )
 from breakerkit.events import CallFailed, CallSucceeded, Event, StateChanged
 from breakerkit.testing import ManualClock
@@ -596,3 +597,21 @@ def test_a_probe_limit_holds_over_pipelines(circuit: Circuit, clock: ManualClock
 
     both.call(probe)
     assert db.state is State.CLOSED
+
+
+def test_policies_in_a_pipeline_inside(circuit: Circuit) -> None:
+    """A function leads to the policies of pipelines inside, the outermost of a kind first."""
+    outer, inner = circuit("outer"), circuit("inner")
+    limit = timeout(5)
+    whole = pipeline(pipeline(outer, limit), pipeline(inner))
+
+    @whole
+    def guarded() -> str:
+        return str(limit.name)
+
+    assert guarded.breaker is outer
+    assert guarded.timeout is limit
+    assert guarded.pipeline is whole
+    assert whole(functools.partial(len, "tea")).timeout is limit
+    assert guarded() == limit.name == whole.name
+    assert limit.name.endswith("test_policies_in_a_pipeline_inside.<locals>.guarded")
