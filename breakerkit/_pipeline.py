@@ -254,7 +254,9 @@ def pipeline(
     given = {"policies": policies} if policies or name is None else {}
     made = Making(Pipeline, None, None, registry, given).any(name)
     if policies:
-        said = {one for layer in made.layers if layer.kind == made.kind for one in layer.policy.check()}
+        said = {
+            one for layer in made.layers if layer.kind == made.kind for one in layer.policy.check()
+        }
         for finding in made.check():
             if finding not in said:  # a pipeline inside has said its own
                 warnings.warn(PipelineWarning(f"pipeline {made.name!r}: {finding}"), stacklevel=2)
