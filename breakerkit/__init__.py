@@ -33,7 +33,6 @@ from breakerkit.cancel import CancelSignal
 from breakerkit.circuit._backoff import Backoff, backoff
 from breakerkit.circuit._rules import TripRule
 from breakerkit.circuit._switches import ModeHandle
-from breakerkit.circuit._view import Snapshot
 from breakerkit.circuit.config import BreakerConfig
 from breakerkit.clock import Clock, SystemClock, WallClock, system_clock
 from breakerkit.errors import (
@@ -64,7 +63,6 @@ from breakerkit.events import (
     Event,
     Evidence,
     Mode,
-    OpenContext,
     OpenReason,
     State,
     StateChanged,
@@ -74,6 +72,7 @@ if TYPE_CHECKING:
     from breakerkit._abandoned import AbandonedWork, abandoned_work
     from breakerkit._advice import Finding
     from breakerkit._bulkhead import Bulkhead, bulkhead
+    from breakerkit._context import OpenContext
     from breakerkit._deadline import Deadline, check_deadline, current_deadline
     from breakerkit._degradable import Degradable, degradable, degradation
     from breakerkit._failover import Failover, failover
@@ -82,6 +81,7 @@ if TYPE_CHECKING:
     from breakerkit._pipeline import Pipeline, PipelineSnapshot, PipelineWarning, pipeline
     from breakerkit._shell._timed_block import TimeoutBlock
     from breakerkit._timeout import Timeout, timeout
+    from breakerkit.circuit._snapshot import Snapshot
     from breakerkit.deadline._view import TimeoutSnapshot
     from breakerkit.deadline.config import TimeoutConfig, TimeoutMode
     from breakerkit.deadline.events import (
@@ -137,6 +137,8 @@ __version__ = "0.1.0"
 
 #: Where the names live that are imported when first asked for: a program pays for what it uses.
 _LATER = {
+    "OpenContext": "_context",
+    "Snapshot": "circuit._snapshot",
     "AbandonedWork": "_abandoned",
     "Bulkhead": "_bulkhead",
     "BulkheadConfig": "isolation.config",

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from breakerkit import _fields as fields
-from breakerkit import _layers as stack
 from breakerkit._outcome import is_neutral_type
 from breakerkit._shell._wrapped import guarded_by
 from breakerkit.errors import CallRejectedError
@@ -41,11 +40,7 @@ class Finding:
 
 
 def explanation(name: str, layers: Sequence[Layer]) -> str:
-    """Return one line per layer, outermost first: what it is, and what reaches it from inside.
-
-    The policies of a pipeline inside stand in its place.
-    """
-    layers = tuple(stack.spread(layers))
+    """Return one line per layer, outermost first: what it is, and what reaches it from inside."""
     if not layers:
         return f"pipeline {str(name)!r}: no policies, calls just run"
     lines = [f"pipeline {str(name)!r}, outermost first:"]
@@ -91,8 +86,7 @@ def _meaning(layer: Layer, kind: type[BaseException]) -> str:
 
 
 def findings(layers: Sequence[Layer]) -> tuple[Finding, ...]:
-    """Return what of this order does not do what it seems to; a pipeline inside is its policies."""
-    layers = tuple(stack.spread(layers))
+    """Return what of this order does not do what it seems to."""
     found = []
     for place, outer in enumerate(layers):
         for inner in layers[place + 1 :]:

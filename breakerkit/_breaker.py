@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from breakerkit._typing import Guarded
     from breakerkit.cancel import CancelSignal
+    from breakerkit.circuit._snapshot import Snapshot
     from breakerkit.circuit._switches import ModeHandle
-    from breakerkit.circuit._view import Snapshot
 
 __all__ = ["CircuitBreaker"]
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from breakerkit._breaker import CircuitBreaker
     from breakerkit._typing import GuardedByKey
-    from breakerkit.circuit._view import Snapshot
+    from breakerkit.circuit._snapshot import Snapshot
     from breakerkit.circuit.config import BreakerConfig
     from breakerkit.circuit.guard import Guard
 

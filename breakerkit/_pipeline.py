@@ -89,7 +89,7 @@ class Pipeline(Policy):
         made: Any = super().__call__(target)
         bare: Any = getattr(made, "__func__", made)
         if hasattr(bare, "__code__"):  # a proxy finds them by itself
-            for layer in reversed(tuple(stack.spread(self.layers))):
+            for layer in reversed(self._spread()):
                 setattr(bare, layer.kind, layer.policy)
             bare.pipeline = self
         return made  # type: ignore[no-any-return]  # looks as before
@@ -171,22 +171,28 @@ class Pipeline(Policy):
         return unsubscribe
 
     def explain(self) -> str:
-        """Return the order in words: each policy, and what of the inner ones reaches it."""
-        return explanation(self.name, self.layers)
+        """Return the order in words: each policy, and what of the inner ones reaches it.
+
+        The policies of a pipeline inside stand in its place.
+        """
+        return explanation(self.name, self._spread())
 
     def check(self) -> tuple[Finding, ...]:
         """Return what the order does that it does not seem to do, each with the better order."""
-        return findings(self.layers)
+        return findings(self._spread())
 
     def leads_to(self, kind: str) -> Any:
         """Return itself, or its outermost policy of this kind, or ``None``."""
         if kind == self.kind:
             return self
-        return next((one.policy for one in stack.spread(self.layers) if one.kind == kind), None)
+        return next((one.policy for one in self._spread() if one.kind == kind), None)
 
     def holds(self, policy: object) -> bool:
         """Tell whether ``policy`` is in it, or in a pipeline inside."""
         return any(one is policy for one in stack.flat(self.policies))
+
+    def _spread(self) -> tuple[Layer, ...]:
+        return tuple(stack.spread(self.layers))
 
     def __str__(self) -> str:
         return self.explain()
@@ -254,9 +260,8 @@ def pipeline(
     given = {"policies": policies} if policies or name is None else {}
     made = Making(Pipeline, None, None, registry, given).any(name)
     if policies:
-        said = {
-            one for layer in made.layers if layer.kind == made.kind for one in layer.policy.check()
-        }
+        inside = [one for one in made.policies if isinstance(one, Pipeline)]
+        said = {finding for one in inside for finding in one.check()}
         for finding in made.check():
             if finding not in said:  # a pipeline inside has said its own
                 warnings.warn(PipelineWarning(f"pipeline {made.name!r}: {finding}"), stacklevel=2)

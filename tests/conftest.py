@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
-from breakerkit import _log, breaker, testing
+from breakerkit import OpenContext, Snapshot, _log, breaker, testing
 from breakerkit.testing import ManualClock
+
+#: Imported when first asked for; here, lest a test that stops threads anywhere stops an import.
+IMPORTED = (OpenContext, Snapshot)
 
 
 @pytest.fixture(autouse=True)

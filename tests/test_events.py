@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import importlib.util
 import pickle
 from datetime import UTC, datetime
 from typing import Any
@@ -22,6 +23,7 @@ from breakerkit import (
     ConfigChanged,
     Evidence,
     Mode,
+    OpenContext,
     OpenReason,
     State,
     StateChanged,
@@ -160,3 +162,13 @@ def test_who_asks_for_nothing_known() -> None:
         TypeError, match=r"kind=<class 'int'>: must be one of StateChanged, CallSucceeded"
     ):
         breaker().subscribe(print, int)
+
+
+def test_the_shelf_has_what_is_imported_late() -> None:
+    """`OpenContext` is on the public shelf too, though it is imported when first asked for."""
+    fresh = importlib.util.module_from_spec(importlib.util.find_spec("breakerkit.events"))  # type: ignore[arg-type]  # it is there
+    fresh.__spec__.loader.exec_module(fresh)  # type: ignore[union-attr]  # it has one
+    assert "OpenContext" not in vars(fresh)
+    assert fresh.OpenContext is OpenContext is vars(fresh)["OpenContext"]
+    with pytest.raises(AttributeError, match=r"'breakerkit\.events' has no attribute 'Stat'"):
+        fresh.Stat  # noqa: B018  # asking for it is the test

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from breakerkit._callbacks import OpenCallback
-    from breakerkit.circuit._view import Snapshot, View
+    from breakerkit.circuit._snapshot import Snapshot
+    from breakerkit.circuit._view import View
     from breakerkit.circuit.config import BreakerConfig
     from breakerkit.circuit.guard import Guard
 

@@ -168,6 +168,6 @@ class Job:
             del error  # its traceback leads here
 
     def __del__(self) -> None:
-        # If an interrupt came before a worker had it.
+        # If an interrupt came before a worker had it, and another one after that.
         if getattr(self, "places", None) is not None:
             self._owner.give_back(self)

@@ -32,6 +32,7 @@ from breakerkit import (
     current_deadline,
     timeout,
 )
+from breakerkit.deadline import _jobs
 from breakerkit.deadline import _workers as workers
 from breakerkit.testing import ManualClock, capture_events
 from tests.deadline.test_sync import counts
@@ -395,6 +396,22 @@ def test_no_more_threads(monkeypatch: pytest.MonkeyPatch):
     assert one.snapshot().working == 0
     assert one.snapshot().abandoned == 0
     assert one.call(returning(1)) == 1
+
+
+def test_interrupted_twice(monkeypatch: pytest.MonkeyPatch):
+    """Ctrl-C before a thread has the call, and again while that is seen to, takes no place for ever."""
+    one = timeout(LONG, mode="abandon", max_abandoned=1)
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(workers.Pool, "start", interrupt)
+        patch.setattr(_jobs.Job, "leave", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            one.call(pytest.fail)
+    gc.collect()
+    assert one.snapshot().working == 0
 
 
 def test_a_worker_that_comes_too_late(monkeypatch: pytest.MonkeyPatch):
