@@ -11,7 +11,7 @@ from breakerkit._policy import Policy
 from breakerkit._shell._relief import relieve_coroutine, relieve_plain
 from breakerkit._shell._shapes import Shape
 from breakerkit.degrade._answers import FallbackCall
-from breakerkit.degrade.config import FallbackConfig, is_async
+from breakerkit.degrade.config import FallbackConfig, hides_workers, is_async
 from breakerkit.degrade.events import FallbackFailed, FallbackUsed
 from breakerkit.degrade.guard import FallbackGuard, FallbackSnapshot
 from breakerkit.errors import ConfigError
@@ -119,12 +119,17 @@ class Fallback(Policy):
 
 
 def _check(shape: Shape, config: FallbackConfig) -> None:
-    """Refuse an async cure where nobody could await it.
+    """Refuse an async cure where nobody could await it, and workers that no async call gets at.
 
     Raises:
         TypeError: as said.
     """
     if shape not in _SYNC:
+        if hides_workers(config.bulkhead):
+            raise TypeError(
+                f"bulkhead={fields.show(config.bulkhead)}: has workers inside of a pipeline, and the"
+                f" function is async (a {shape.value} function): give the bulkhead itself"
+            )
         return
     for cure in config.cures:
         if is_async(cure):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import types
 import weakref
 from typing import TYPE_CHECKING, Any
@@ -98,11 +99,22 @@ class SelfFinder:
                 # By the type alone: a lazy object among them shall not come to life.
                 if not (callable(value) or hasattr(type(value), "__get__")):
                     continue
-                if leads_to(getattr(value, "__func__", value), self._bare):
+                if any(leads_to(one, self._bare) for one in _functions(value)):
                     if isinstance(value, staticmethod):
                         return "static"
                     return "class" if isinstance(value, classmethod) else "instance"
         return "none"
+
+
+def _functions(value: Any) -> Iterable[Any]:
+    """Return the functions that a method was made of: most have one, a property up to three."""
+    if isinstance(value, property):
+        return value.fget, value.fset, value.fdel
+    if isinstance(value, functools.cached_property):
+        return (value.func,)
+    if isinstance(value, functools.singledispatchmethod):
+        return tuple(value.dispatcher.registry.values())
+    return (getattr(value, "__func__", value),)
 
 
 def leads_to(function: Any, bare: Any) -> bool:

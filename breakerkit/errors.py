@@ -308,7 +308,8 @@ class CallCancelledError(BreakerkitError):
 
     def __str__(self) -> str:
         because = "" if self.reason is None else f": {self.reason}"
-        return f"the call through {self.name!r} was cancelled before it began{because}"
+        when = "" if self.begun else " before it began"
+        return f"the call through {self.name!r} was cancelled{when}{because}"
 
 
 def _when(seconds: float | None) -> str:

@@ -41,8 +41,8 @@ def test_no_reason_is_a_reason():
 @pytest.mark.parametrize(
     ("reason", "text"),
     [
-        (None, "the call through 'step' was cancelled before it began"),
-        ("user left", "the call through 'step' was cancelled before it began: user left"),
+        (None, "the call through 'step' was cancelled"),
+        ("user left", "the call through 'step' was cancelled: user left"),
     ],
 )
 def test_raise_if_cancelled(reason, text):

@@ -62,8 +62,16 @@ def test_the_messages():
         "circuit breaker 'api' is open (my own rule); retry after 0 s",
         "circuit breaker 'api' is half-open and every probe slot is taken (probe failure); retry after 1.5 s",
         "policy 'limit' rejected the call (full)",
-        "the call through 'api' was cancelled before it began: user left",
+        "the call through 'api' was cancelled: user left",
     ]  # fmt: skip
+
+
+def test_a_call_that_was_cancelled_before_it_began_says_so():
+    """The message tells what was not run from what was stopped in the middle, after a pickle too."""
+    error = CallCancelledError("api", "user left")
+    error.begun = False
+    text = "the call through 'api' was cancelled before it began: user left"
+    assert str(error) == str(pickle.loads(pickle.dumps(error))) == text
 
 
 def test_the_tree():

@@ -73,15 +73,20 @@ class Checkpoint:
             CallCancelledError: the signal is set; its ``begun`` says that nothing has run.
         """
         if self._signal.cancelled:
-            error = CallCancelledError(self._name, self._signal.reason)
-            error.begun = False
-            raise error
+            raise unbegun(self._name, self._signal)
         return self
 
     def failed(self, *_: object) -> None:
         """Hear nothing."""
 
     drop = failed
+
+
+def unbegun(name: str, signal: CancelSignal) -> CallCancelledError:
+    """Return the error for a call that a signal stopped before it began."""
+    error = CallCancelledError(name, signal.reason)
+    error.begun = False
+    return error
 
 
 def unless_cancelled(

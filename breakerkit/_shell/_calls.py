@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any
 
-from breakerkit._shell._around import check_operation, shape_of_operation
+from breakerkit._shell._around import check_operation, shape_of_operation, unbegun
 from breakerkit._shell._functions import run, run_plain
 from breakerkit._shell._shapes import Shape, surely_plain
 from breakerkit._shell._wrapped import guarded_by
-from breakerkit.errors import CallCancelledError, CallRejectedError
+from breakerkit.errors import CallRejectedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,7 +81,7 @@ class Cancelling:
     def _unless_cancelled(self, entry: Any) -> Any:
         if self._signal.cancelled:
             self._gate.ignored(entry)
-            raise CallCancelledError(self._name, self._signal.reason)
+            raise unbegun(self._name, self._signal)
         return entry
 
     def looking(self) -> Looking:

@@ -7,7 +7,7 @@ import threading
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from breakerkit._ambient import remaining
+from breakerkit._ambient import limit, live, remaining, steady
 from breakerkit._deadline import check_deadline
 from breakerkit._shell._shapes import runs_later
 from breakerkit._shell._streams import refuse_later
@@ -114,29 +114,43 @@ def _forget(task: asyncio.Task[bool]) -> None:
 
 # -- threads ---------------------------------------------------------------------
 
+#: A caller looks up after so many seconds where a signal may be set, or time is not that of
+#: ``time.monotonic``: neither wakes anybody.
+SHORT_NAP = 0.01
+
 
 def run_threads(plan: Any) -> Any:
     """Make all tries at once, each in a daemon thread with the caller's context variables.
 
     A thread that has lost cannot be cancelled: what comes of it is dropped.
     """
-    attempt = error = None
+    error = None
     try:
         if (error := plan.crowded()) is not None:
             raised(error)
         ends: SimpleQueue[tuple[bool, BaseException | None]] = SimpleQueue()
         try:
-            left = 0
-            for attempt in plan.all():
-                _start(plan, attempt, ends)
-                left += 1
-            _await(ends, left)
+            _await(ends, _start_all(plan, ends))
         finally:
             plan.over()
         error, value = plan.end()
         return value if error is None else raised(error)
     finally:
-        del plan, attempt, error  # errors lead to this frame: no cycle
+        del plan, error  # errors lead to this frame: no cycle
+
+
+def _start_all(plan: Any, ends: Any) -> int:
+    """Begin all tries and tell how many that are; where a thread cannot be started no slot is kept."""
+    begun, attempts = 0, plan.all()
+    try:
+        for attempt in attempts:
+            _start(plan, attempt, ends)
+            begun += 1
+    except BaseException:
+        for attempt in attempts[begun:]:
+            plan.failed(attempt, GeneratorExit("it is not run"))  # no evidence
+        raise
+    return begun
 
 
 def _start(plan: Any, attempt: Any, ends: Any) -> None:
@@ -171,17 +185,26 @@ def _fork(plan: Any, attempt: Any, ends: SimpleQueue[tuple[bool, BaseException |
         del plan, attempt, error
 
 
+def _pause() -> float | None:
+    """Return the seconds to wait without looking up, ``None`` if nothing but a fork ends the wait."""
+    one, left = live(limit.get()), remaining()
+    if one is None or steady(one):
+        return left
+    return SHORT_NAP if left is None else min(left, SHORT_NAP)
+
+
 def _await(ends: SimpleQueue[tuple[bool, BaseException | None]], left: int) -> None:
     """Wait for a winner or for all; raise what is the caller's.
 
     Raises:
         CallTimeoutError: the time of the calls around was over first.
+        CallCancelledError: their signal was set first.
     """
     error = None
     try:
         while left:
             try:
-                won, error = ends.get(timeout=remaining())
+                won, error = ends.get(timeout=_pause())
             except Empty:
                 check_deadline()
                 continue

@@ -34,8 +34,12 @@ class TimeoutBlock:
 
     def __enter__(self) -> Self:
         self._begin(Stay)
-        ambient.limit.set(self._limit)
-        return self
+        try:
+            ambient.limit.set(self._limit)
+            return self  # noqa: TRY300  # an interrupt may come just here
+        except BaseException:
+            self._leave()
+            raise
 
     def __exit__(
         self,
@@ -56,9 +60,14 @@ class TimeoutBlock:
         left = self._begin(functools.partial(later.Nested, task))
         self._stay.watch(self._limit, self._bound)
         loop = task.get_loop()
-        self._timer = loop.call_at(loop.time() + left, self._stay)
-        ambient.limit.set(self._limit)
-        return self
+        try:
+            self._timer = loop.call_at(loop.time() + left, self._stay)
+            ambient.limit.set(self._limit)
+            return self  # noqa: TRY300  # an interrupt may come just here
+        except BaseException:
+            self._stay.task = None
+            self._leave()
+            raise
 
     async def __aexit__(
         self,

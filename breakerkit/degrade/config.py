@@ -52,6 +52,12 @@ def has_workers(bulkhead: Any) -> bool:
     return getattr(config, "isolation", "caller") != "caller"
 
 
+def hides_workers(bulkhead: Any) -> bool:
+    """Tell whether a pipeline has such a bulkhead in it, which an async call cannot get at."""
+    inside = getattr(bulkhead, "policies", ())
+    return any(has_workers(one) or hides_workers(one) for one in inside)
+
+
 @attrs.frozen(kw_only=True)
 class FallbackConfig:
     """Settings of a fallback, checked together when the object is made.

@@ -95,6 +95,11 @@ _FOR = {
     "fail_percent": (Strategy.BROADCAST,),
     "on_success": (Strategy.FAILBACK,),
     "on_give_up": (Strategy.FAILBACK,),
+    "retry_interval": (Strategy.FAILBACK,),
+    "retries": (Strategy.FAILBACK,),
+    "background": (Strategy.FAILBACK,),
+    "forks": (Strategy.FORKING,),
+    "max_pending": (Strategy.FAILBACK, Strategy.FORKING),
 }
 
 
@@ -171,7 +176,10 @@ class FailoverConfig:
     def _idle(self, name: str) -> str | None:
         """Say that a setting was given that the strategy does not read."""
         value = getattr(self, name)
-        if value is None or not fields.sound(value, self.strategy) or self.strategy in _FOR[name]:
+        if not fields.sound(value, self.strategy) or self.strategy in _FOR[name]:
+            return None
+        usual = attrs.fields_dict(type(self))[name].default
+        if value is usual or (type(value) is type(usual) and value == usual):
             return None
         wanted = " or ".join(map(repr, map(str, _FOR[name])))
         return f"{name}={fields.show(value)}: is for strategy={wanted}, not {str(self.strategy)!r}"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from breakerkit import CallTimeoutError, current_deadline, timeout
+from breakerkit import CallTimeoutError, _ambient, current_deadline, timeout
 from breakerkit.testing import ManualClock
 from tests.deadline.test_async import forever
 from tests.deadline.test_sync import counts
@@ -119,3 +119,28 @@ def test_a_block_that_is_over_somewhere_else(clock: ManualClock):
     assert current_deadline() is None
     clock.advance(5)
     assert one.call(lambda: current_deadline().remaining) == 2
+
+
+async def test_interrupted_as_it_is_entered(monkeypatch: pytest.MonkeyPatch):
+    """Ctrl-C between setting the limit and entering the block leaves neither a limit nor a timer that cancels."""
+    real = _ambient.limit
+
+    class Interrupting:
+        get = real.get
+
+        def set(self, limit: Any) -> None:
+            monkeypatch.undo()
+            real.set(limit)
+            raise KeyboardInterrupt
+
+    one = timeout(0.01)
+    monkeypatch.setattr(_ambient, "limit", Interrupting())
+    with pytest.raises(KeyboardInterrupt), one.guard():
+        pytest.fail("entered")
+    assert real.get() is None
+    monkeypatch.setattr(_ambient, "limit", Interrupting())
+    with pytest.raises(KeyboardInterrupt):
+        async with one.guard():
+            pytest.fail("entered")
+    assert real.get() is None
+    await asyncio.sleep(0.02)  # is not cancelled

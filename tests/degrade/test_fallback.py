@@ -29,6 +29,7 @@ from breakerkit import (
     breaker,
     bulkhead,
     fallback,
+    pipeline,
     registry,
     timeout,
 )
@@ -680,3 +681,20 @@ def test_circuit_open_is_a_rejection(clock):
     b.force_open()
     f = fallback(pytest.fail, for_rejections=lambda call: type(call.error))
     assert f(b(returning(1)))() is CircuitOpenError
+
+
+def test_workers_inside_of_a_pipeline():
+    """An async call cannot get at workers inside of a pipeline: refused where it is decorated, not in the outage."""
+    pool = bulkhead(max_concurrent=1, isolation="thread")
+    through = fallback(lambda call: "from disk", bulkhead=pipeline(pipeline(pool)))
+    assert through(raising(DOWN))() == "from disk"
+
+    async def fetch():
+        raise DOWN
+
+    with pytest.raises(TypeError, match="has workers inside of a pipeline"):
+        through(fetch)
+    fine = fallback(lambda call: "from disk", bulkhead=pipeline(bulkhead(max_concurrent=1)))
+    assert asyncio.run(fine(fetch)()) == "from disk"
+    with pytest.raises(TypeError, match="has workers inside of a pipeline"):
+        fine.reconfigure(bulkhead=pipeline(pool))

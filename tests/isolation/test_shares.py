@@ -155,6 +155,21 @@ def test_a_call_gets_its_class_from_its_arguments(shape):
     idle(b)
 
 
+def test_share_of_gets_no_self_of_a_property():
+    """A property's function is a method too."""
+    asked = []
+    b = make(share_of=lambda *args: asked.append(args))
+
+    class Service:
+        @property
+        @b
+        def one(self):
+            return 1
+
+    assert Service().one == 1
+    assert asked == [()]
+
+
 def test_share_of_gets_no_self():
     """For methods the class of a call comes from its arguments without self or cls."""
     asked = []

@@ -72,6 +72,11 @@ def test_an_async_callback_is_refused():
         ("fail_percent", 50, "'broadcast'"),
         ("on_success", print, "'failback'"),
         ("on_give_up", print, "'failback'"),
+        ("retry_interval", 7, "'failback'"),
+        ("retries", 7, "'failback'"),
+        ("background", False, "'failback'"),
+        ("forks", 3, "'forking'"),
+        ("max_pending", 7, "'failback' or 'forking'"),
     ],
 )
 def test_what_the_strategy_does_not_read(field, value, wanted):
@@ -79,6 +84,11 @@ def test_what_the_strategy_does_not_read(field, value, wanted):
     strategy = "failfast"
     with pytest.raises(ConfigError, match=f"{field}=.*is for strategy={wanted}, not 'failfast'"):
         FailoverConfig(strategy=strategy, **{field: value})
+
+
+def test_what_says_no_more_than_the_default():
+    """A setting that is given as it is by default harms no strategy."""
+    assert FailoverConfig(forks=2, retries=3, max_pending=100, retry_interval=5) == FailoverConfig()
 
 
 def test_all_faults_at_once():

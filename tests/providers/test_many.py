@@ -15,7 +15,9 @@ import pytest
 from breakerkit import (
     AllProvidersFailedError,
     BreakerConfig,
+    CallCancelledError,
     CallTimeoutError,
+    CancelSignal,
     DeadlineExceededError,
     NoProviderError,
     NoProviderReason,
@@ -23,6 +25,7 @@ from breakerkit import (
     failover,
     system_clock,
 )
+from breakerkit._ambient import bearing
 from breakerkit._shell import _crowds as crowds
 from breakerkit.testing import ManualClock
 from tests.providers.rig import DOWN, Providers, async_values, sync_values, value_shapes, within
@@ -304,6 +307,47 @@ def test_a_clock_that_is_ahead_of_the_wait():
         timer.start()
         assert line.call(lambda provider: hang.wait(10))
     timer.join()
+
+
+def test_forks_are_left_when_a_clock_is_moved_or_a_signal_set():
+    """A clock that is moved by hand ends the wait, and so does the signal of the calls around."""
+    clock, hang, stop = ManualClock(), threading.Event(), CancelSignal()
+    line = failover(["a", "b"], strategy="forking")
+
+    def move(provider):
+        clock.advance(4)
+        hang.wait(10)
+
+    def leave(provider):
+        stop.cancel("no")
+        hang.wait(10)
+
+    with within(3, clock), pytest.raises(CallTimeoutError):
+        line.call(move)
+    with bearing(stop), pytest.raises(CallCancelledError):
+        line.call(leave)
+    with bearing(CancelSignal()), within(3, clock):
+        assert line.call(lambda provider: provider) in {"a", "b"}
+    hang.set()
+
+
+def test_probes_of_threads_that_cannot_start_come_back(monkeypatch):
+    """A probe that was let in and could not begin holds no slot, whoever keeps the error."""
+    clock = ManualClock()
+    line = failover(["a", "b"], strategy="forking", breaker=FRAIL, clock=clock)
+    with pytest.raises(AllProvidersFailedError):
+        line.call(Providers(a=DOWN, b=DOWN))
+    clock.advance(10)
+
+    def refuse(self):
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError, match="new thread") as kept:
+            line.call(lambda provider: provider)
+    assert [line.breaker(name).snapshot().probes_active for name in "ab"] == [0, 0]
+    assert kept.value.__traceback__ is not None
 
 
 def test_a_thread_that_cannot_start(monkeypatch):

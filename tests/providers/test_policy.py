@@ -301,6 +301,43 @@ def test_under_and_over_a_breaker():
     assert (inner.snapshot().failures, outer.snapshot().failures) == (1, 0)
 
 
+def test_properties_and_their_kin():
+    """What lives in a class as a property, a cached one or a dispatcher finds ``self`` as well."""
+    line = failover(["a"])
+
+    class Service:
+        @property
+        @line
+        def read(self, provider):
+            return self, provider
+
+        @read.setter
+        @line
+        def read(self, provider, value):
+            self.written = provider, value
+
+        @functools.cached_property
+        @line
+        def cached(self, provider):
+            return self, provider
+
+        @functools.singledispatchmethod
+        @line
+        def send(self, provider, value):
+            return self, provider, value
+
+        @send.register
+        @line
+        def _(self, provider, value: int):
+            return self, provider, str(value)
+
+    one = Service()
+    one.read = 7
+    assert one.written == ("a", 7)
+    assert one.read == one.cached == (one, "a")
+    assert (one.send(None), one.send(1)) == ((one, "a", None), (one, "a", "1"))
+
+
 def test_in_a_pipeline():
     """In a pipeline it finds ``self`` as well, whatever stands above and beneath it."""
     line = pipeline(breaker("around"), failover(["a", "b"]), breaker("beneath"))
