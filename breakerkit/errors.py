@@ -266,8 +266,8 @@ class AllProvidersFailedError(BreakerkitError, ExceptionGroup[Exception]):
     def __init__(
         self,
         name: str,  # noqa: ARG002  # __new__ has used them, all three
-        failures: Sequence[tuple[str, Exception]],  # noqa: ARG002
-        of: int | None = None,  # noqa: ARG002
+        failures: Sequence[tuple[str, Exception]],  # noqa: ARG002  # likewise
+        of: int | None = None,  # noqa: ARG002  # likewise
     ) -> None:
         super().__init__(self.message, self.exceptions)
 
