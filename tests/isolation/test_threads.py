@@ -37,11 +37,6 @@ def make(name=None, /, **settings):
     return bulkhead(name, **{"isolation": "thread", "max_concurrent": 2, **settings})
 
 
-def names():
-    """Return the names of the threads there are."""
-    return [thread.name for thread in threading.enumerate()]
-
-
 class Latch:
     """Work that begins and does not end until it may."""
 
@@ -535,17 +530,18 @@ def test_resizing_a_pool(latch):
 
 def test_the_workers_of_a_dropped_bulkhead_end():
     """A bulkhead that nobody holds is gone, and its workers end."""
+    before = set(threading.enumerate())
     b = make()
     b.call(int)
     ref = weakref.ref(b._guard)
-    workers = [one for one in threading.enumerate() if "bulkhead" in one.name]
-    assert workers
+    workers = set(threading.enumerate()) - before
+    assert [one.name for one in workers] == ["breakerkit bulkhead unnamed"]
     del b
     gc.collect()
     assert ref() is None
     for worker in workers:
-        worker.join(PATIENCE) if "unnamed" in worker.name else None
-    assert "breakerkit bulkhead unnamed" not in names()
+        worker.join(PATIENCE)
+        assert not worker.is_alive()
 
 
 def test_there_can_be_no_further_thread(monkeypatch):
