@@ -660,3 +660,12 @@ def test_a_family_takes_a_fresh_lock_after_a_fork(family):
     keyed._family.after_fork()
     assert keyed._family._lock is not before
     before.release()
+
+
+def test_a_guarded_object_leads_to_its_family(family):
+    """A partial behind a family shows it under ``breaker``, and nothing else under other names."""
+    keyed = family()
+    guarded = keyed(functools.partial(pow, 2))
+    assert (guarded(3), guarded.breaker) == (8, keyed)
+    with pytest.raises(AttributeError):
+        _ = guarded.bulkhead

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from datetime import timedelta
+from unittest import mock
 
 import pytest
 import time_machine
@@ -428,3 +429,13 @@ def test_reset_all_inside_a_running_loop():
         return await breaker(failure_threshold=1).call(asyncio.sleep, 0, 7)
 
     assert asyncio.run(run()) == 7
+
+
+def test_reset_all_imports_nothing():
+    """Where no policy but the breaker was ever asked for there is nothing else to reset."""
+    absent = ("breakerkit.degrade.rules", "breakerkit.providers.keeper")
+    with mock.patch.dict(sys.modules):
+        for name in absent:
+            sys.modules.pop(name, None)
+        testing.reset_all()
+        assert not set(absent) & set(sys.modules)

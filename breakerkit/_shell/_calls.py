@@ -45,6 +45,8 @@ class Cancelling:
     __slots__ = ("_gate", "_name", "_signal", "check_sync", "clock", "drop", "failed", "succeeded")
 
     fast = None
+    #: Only around gates whose admission never waits: see `unless_cancelled` for all others.
+    waits = False
 
     def __init__(self, gate: Any, signal: CancelSignal, name: str) -> None:
         self._gate = gate
@@ -66,19 +68,8 @@ class Cancelling:
             CallCancelledError: let in, and cancelled before it began.
         """
         entry = self._gate.fast or self._gate.admit(later)
-        return entry if isinstance(entry, CallRejectedError) else self._unless_cancelled(entry)
-
-    @property
-    def waits(self) -> bool:
-        """Whether the gate's admission may wait."""
-        return self._gate.waits  # type: ignore[no-any-return]  # any gate's
-
-    async def admit_async(self) -> Any:
-        """Let an async call in, then see whether it is still wanted."""
-        entry = await self._gate.admit_async()
-        return entry if isinstance(entry, CallRejectedError) else self._unless_cancelled(entry)
-
-    def _unless_cancelled(self, entry: Any) -> Any:
+        if isinstance(entry, CallRejectedError):
+            return entry
         if self._signal.cancelled:
             self._gate.ignored(entry)
             raise unbegun(self._name, self._signal)

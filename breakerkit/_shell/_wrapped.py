@@ -31,11 +31,9 @@ def _holds(pipeline: Any, owner: Any) -> bool:
 
 def innermost(function: Any) -> Any:
     """Return the function that lies beneath all decorators and partials."""
-    for _ in range(_DEEPEST):
-        inner = beneath(function)
-        if inner is None:
-            break
-        function = inner
+    depth = 0
+    while (inner := beneath(function)) is not None and depth < _DEEPEST:
+        function, depth = inner, depth + 1
     return function
 
 

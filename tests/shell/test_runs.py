@@ -504,3 +504,23 @@ def test_the_return_value_of_a_generator_is_judged(circuit):
         stream.send("stop")
     assert b.state is State.OPEN
     assert exhaust(iter(())) is None
+
+
+@pytest.mark.parametrize("end", ["close", "throw"])
+async def test_an_async_generator_whose_stream_was_closed_behind_its_back(circuit, end):
+    """An event loop that ends may close the inner stream first: closing is quiet, what is thrown passes."""
+    b = circuit()
+
+    @b
+    async def stream():
+        yield 1
+
+    running = stream()
+    await anext(running)
+    await running.ag_frame.f_locals["stream"].aclose()
+    if end == "close":
+        await running.aclose()
+    else:
+        with pytest.raises(LookupError):
+            await running.athrow(LookupError())
+    assert b.snapshot().calls == 1

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from breakerkit import Degradation
 from breakerkit.cli import _service
 from breakerkit.cli._service import Reply, Script
 from breakerkit.cli.avalanche import _shop
@@ -132,3 +133,13 @@ def test_a_service_whose_input_is_empty_ends(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(sys, "stdin", io.StringIO(""))
     runpy.run_path(_shop.__file__, run_name="__main__")
     assert not [one for one in threading.enumerate() if "serve_forever" in one.name]
+
+
+def test_who_waits_is_hung_up_on_at_the_end() -> None:
+    """A connection that waits for a worker when the server ends is closed, not forgotten."""
+    shop = _shop.Shop(Settings({}, workers=0, waiting=2), Degradation())
+    theirs, ours = socket.socketpair()
+    with theirs:
+        shop.process_request(ours, None)
+        shop.server_close()
+        assert theirs.recv(1) == b""
