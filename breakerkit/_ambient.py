@@ -39,57 +39,58 @@ class Terms:
 
 
 class Stay:
-    """The same for one call or block that others may outlive: it can be over.
-
-    A task that was started inside, or a context in which a block was entered
-    and not left, keeps the limit; once it is over, what counts there is the
-    limit around it.
+    """The same for one call or block that may go on when the one around it is over.
 
     Attributes:
         seconds: how long it may take.
         name: name of the policy.
         clock: where its time comes from.
-        outer: the limit around it.
-        over: whether it has ended.
     """
 
-    __slots__ = ("clock", "name", "outer", "over", "seconds")
+    __slots__ = ("clock", "name", "seconds")
 
     #: What it lasts as long as, where that is known; in it nothing ends later than this.
     task: Any = None
 
-    def __init__(self, terms: Terms, outer: Limit | None) -> None:
+    def __init__(self, terms: Terms) -> None:
         self.seconds, self.name, self.clock = terms.seconds, terms.name, terms.clock
-        self.outer = outer
-        self.over = False
-
-    def end(self) -> None:
-        """Say that it is over."""
-        # Looked up now, so that a chain of calls that outlive each other does not grow.
-        self.outer = live(self.outer)
-        self.over = True
 
 
-#: A limit in force: when it ends by the clock of its terms (``inf``: there is only a signal), those
-#: terms, the nearest limit around it that may be the shorter one all the same (it lives on another
-#: clock, or may be over before this one), and a signal that cancels the work. A bare tuple, for that
-#: costs least to make, and each call under a limit makes one. Others around it need no mention: they
-#: end later, or this one would not be in force.
-Limit: TypeAlias = "tuple[float, Terms | Stay, Limit | None, CancelSignal | None]"
+#: A limit: when it ends by the clock of its terms (``inf``: there is only a signal), those terms
+#: (`Terms` or `Stay`), the nearest limit around it that may be the shorter one all the same (it lives
+#: on another clock, or may be over before this one; else ``None``), a signal that cancels the work or
+#: ``None``, and whether it is over. A bare list, for that costs least to make, and each call under a
+#: limit makes one. Others around it need no mention: they end later, or this one would not be in
+#: force.
+#:
+#: It must be told that it is over, for a context that was copied inside keeps it: that of a task
+#: that was started there, or of work given to a pool. What counts there then is the limit around it.
+Limit: TypeAlias = "list[Any]"
+#: Where in a limit the one around it is, and whether it is over.
+AROUND, OVER = 2, 4
 
 #: The innermost limit set, which may be over; tasks and copied contexts take it along.
 limit: ContextVar[Limit | None] = ContextVar("breakerkit_limit", default=None)
 
 NEVER = float("inf")
 _NO_TERMS = Terms(NEVER, "cancel signal", system_clock)
-_NO_LIMIT: Limit = (NEVER, _NO_TERMS, None, None)
+_NO_LIMIT: Limit = [NEVER, _NO_TERMS, None, None, False]
 
 
 def live(one: Limit | None) -> Limit | None:
     """Return a limit if it is not over, or the one around it that is not."""
-    while one is not None and isinstance(one[1], Stay) and one[1].over:
-        one = one[1].outer
+    while one is not None and one[OVER]:
+        one = one[AROUND]
     return one
+
+
+def end(one: Limit, outer: Limit | None) -> None:
+    """Say that a limit is over, unless it is that of the call around, and what was in force there."""
+    if one is outer:
+        return
+    # Looked up now, so that a chain of calls that outlive each other does not grow.
+    one[AROUND] = live(outer)
+    one[OVER] = True
 
 
 def within(outer: Limit | None, terms: Terms | Stay, now: float) -> Limit:
@@ -98,29 +99,25 @@ def within(outer: Limit | None, terms: Terms | Stay, now: float) -> Limit:
     A call that may take as long as the limit around it, or longer, is under
     that very one: it is the one that will expire; unless the call may outlive it.
     """
-    end = now + terms.seconds
+    moment = now + terms.seconds
     if outer is None:
-        return end, terms, None, None
+        return [moment, terms, None, None, False]
     if outer[1].clock is terms.clock:
-        if outer[0] > end:
-            return end, terms, outer[2], outer[3]
+        if outer[0] > moment:
+            return [moment, terms, outer[AROUND], outer[3], False]
         if not _may_outlive(terms, outer[1]):
             return outer
     # Two clocks need not go at one pace: nobody knows which of them will be first.
-    return end, terms, None if outer[0] == NEVER else _pruned(outer), outer[3]
+    outer[AROUND] = live(outer[AROUND])  # calls that outlive each other keep no chain
+    return [moment, terms, None if outer[0] == NEVER else outer, outer[3], False]
 
 
 def _may_outlive(terms: Terms | Stay, outer: Terms | Stay) -> bool:
     """Tell whether a call may go on when the one around it is over: another task may, and a thread."""
-    if not isinstance(outer, Stay):
-        return False
-    return outer.task is None or outer.task is not getattr(terms, "task", None)
-
-
-def _pruned(one: Limit) -> Limit:
-    """Return a limit without those around it that are over: calls that outlive each other keep no chain."""
-    further = live(one[2])
-    return one if further is one[2] else (one[0], one[1], further, one[3])
+    task = getattr(terms, "task", None)
+    if isinstance(outer, Stay):
+        return outer.task is None or outer.task is not task
+    return task is not None
 
 
 def binding(one: Limit) -> tuple[float, Limit]:
@@ -135,7 +132,7 @@ def binding(one: Limit) -> tuple[float, Limit]:
         left = min(further[0] - terms.clock.now(), terms.seconds)
         if left <= least:
             least, found = left, further
-        further = live(further[2])
+        further = live(further[AROUND])
     return least, found
 
 
@@ -145,7 +142,7 @@ def steady(one: Limit) -> bool:
     while further is not None:
         if further[1].clock.now is not time.monotonic:
             return False
-        further = further[2]
+        further = further[AROUND]
     return one[3] is None
 
 
@@ -191,17 +188,19 @@ def current_signal() -> CancelSignal | None:
 def bearing(signal: CancelSignal) -> Iterator[None]:
     """Let all that asks inside the block see a signal, beside what is in force."""
     outer = live(limit.get())
-    limit.set(bearing_too(outer, signal))
+    one = bearing_too(outer, signal)
     try:
+        limit.set(one)
         yield
     finally:
         limit.set(outer)
+        end(one, outer)
 
 
 def bearing_too(one: Limit | None, signal: CancelSignal) -> Limit:
     """Return a limit with one more signal; of two signals each is heard."""
-    end, terms, further, given = _NO_LIMIT if one is None else one
-    return end, terms, further, signal if given is None else Either(signal, given)
+    moment, terms, further, given, over = _NO_LIMIT if one is None else one
+    return [moment, terms, further, signal if given is None else Either(signal, given), over]
 
 
 class Either(CancelSignal):

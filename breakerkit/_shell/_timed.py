@@ -7,10 +7,12 @@ between setting and keeping it.
 
 from __future__ import annotations
 
+import functools
 import types
 from typing import TYPE_CHECKING, Any, Protocol
 
 from breakerkit import _ambient as ambient
+from breakerkit._ambient import OVER
 from breakerkit._log import hook_name
 from breakerkit._shell._deferred import around_deferred
 from breakerkit._shell._shapes import Shape, runs_later
@@ -75,36 +77,31 @@ def limit_plain(limiter: Limiter, function: Callable[..., Any]) -> Callable[...,
         nonlocal plain
         outer = get()
         if outer is not None:
-            return run_nested(limiter, outer, function, args, kwargs)
+            return run_step(limiter, outer, function, args, kwargs)
         next(ticks)
         terms = limiter.terms
         end = clock.now() + terms.seconds
+        limit: Limit = [end, terms, None, None, False]
         try:
-            token = put((end, terms, None, None))
+            token = put(limit)
             # Passing on no keywords as no keywords saves CPython a copy of nothing.
             value = function(*args, **kwargs) if kwargs else function(*args)
         except BaseException as error:
             put(None)
+            limit[OVER] = True
             limiter.failed(error, end)
             raise
         undo(token)
         if type(value) is not plain:
             if runs_later(type(value)):
-                return limit_deferred(limiter, value)
+                return limit_deferred(limiter, value, functools.partial(ambient.end, limit, None))
             plain = type(value)
+        limit[OVER] = True
         if clock.now() >= end:
             limiter.late()
         return value
 
     return limited
-
-
-def run_nested(
-    limiter: Limiter, outer: Limit | None, function: Callable[..., Any], args: Any, kwargs: Any
-) -> Any:
-    """Run one plain call under a limit, under another."""
-    value = run_step(limiter, outer, function, args, kwargs)
-    return limit_deferred(limiter, value) if runs_later(type(value)) else value
 
 
 def run_step(
@@ -121,12 +118,21 @@ def run_step(
         value = function(*args, **kwargs)
     except BaseException as error:
         put(outer)
+        ambient.end(limit, outer)
         limiter.failed(error, end, own=limit is not outer)
         raise
     put(outer)
+    over = functools.partial(ambient.end, limit, outer)
+    if runs_later(type(value)):
+        return limit_deferred(limiter, value, over)
+    over()
     if clock.now() >= end:
         limiter.late()
     return value
+
+
+def _nothing() -> None:
+    """Do nothing: work in a thread has a limit of its own, that ends with it."""
 
 
 def limit_in_thread(limiter: Limiter, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -135,7 +141,7 @@ def limit_in_thread(limiter: Limiter, function: Callable[..., Any]) -> Callable[
     def limited(*args: Any, **kwargs: Any) -> Any:
         value = limiter.run(function, args, kwargs)
         if runs_later(type(value)):
-            return limit_deferred(limiter, value, in_thread=True)
+            return limit_deferred(limiter, value, _nothing, in_thread=True)
         return value
 
     return limited
@@ -200,8 +206,16 @@ def limit_function(
     return later.MAKERS[shape](limiter, function)
 
 
-def limit_deferred(limiter: Limiter, value: Any, *, in_thread: bool = False) -> Any:
+def limit_deferred(
+    limiter: Limiter, value: Any, over: Callable[[], object], *, in_thread: bool = False
+) -> Any:
     """Return what stands for work that a plain function returned, with a limit of its own.
+
+    Args:
+        limiter: the timeout.
+        value: the work; a future's may be under way, under the limit of the call that began it.
+        over: ends that limit.
+        in_thread: whether sync work runs in a thread.
 
     Raises:
         TypeError: it is a future that no event loop of the caller's can limit.
@@ -209,7 +223,8 @@ def limit_deferred(limiter: Limiter, value: Any, *, in_thread: bool = False) -> 
     if hasattr(type(value), "add_done_callback"):
         from breakerkit._shell import _timed_futures as futures  # noqa: PLC0415  # asyncio is slow to import
 
-        return futures.limit_future(limiter, value)
+        return futures.limit_future(limiter, value, over)
+    over()
 
     def around(function: Callable[..., Any], shape: Shape) -> Callable[..., Any]:
         made = limit_function(limiter, function, shape, in_thread=in_thread)

@@ -14,7 +14,7 @@ import types
 from typing import TYPE_CHECKING, Any
 
 from breakerkit import _ambient as ambient
-from breakerkit._ambient import Stay
+from breakerkit._ambient import OVER, Stay
 from breakerkit._shell._shapes import Shape
 from breakerkit.errors import CallRejectedError
 
@@ -40,10 +40,9 @@ class Expiry(Stay):
 
     __slots__ = ("before", "fired", "task")
 
-    def __init__(self, task: asyncio.Task[Any], terms: Terms, outer: Limit | None) -> None:
+    def __init__(self, task: asyncio.Task[Any], terms: Terms) -> None:
         self.seconds, self.name, self.clock = terms.seconds, terms.name, terms.clock
-        self.outer = outer
-        self.over = self.fired = False
+        self.fired = False
         self.task: asyncio.Task[Any] | None = task
         self.before = before = task.cancelling()
         if before and getattr(task, "_must_cancel", False):
@@ -115,10 +114,10 @@ def limit_coroutine(limiter: Limiter, function: Callable[..., Any]) -> Callable[
         outer, now, terms = get(), clock.now(), limiter.terms
         if outer is not None:
             outer = live(outer)
-        expiry, timer = (Expiry if outer is None else Nested)(task, terms, outer), None
+        expiry, timer = (Expiry if outer is None else Nested)(task, terms), None
         left = terms.seconds
         end = now + left
-        limit: Limit = (end, expiry, None, None)
+        limit: Limit = [end, expiry, None, None, False]
         bound = limit
         if outer is not None:
             limit = limiter.within(outer, now, expiry)
@@ -137,15 +136,16 @@ def limit_coroutine(limiter: Limiter, function: Callable[..., Any]) -> Callable[
             if expiry.fired and ours(task, expiry, error):
                 bound = getattr(expiry, "bound", limit)
                 raise limiter.expired(bound, own=bound is limit is not outer) from error
-            expiry.end()
+            ambient.end(limit, outer)
             limiter.failed(error, end, own=limit is not outer)
             raise
         put(outer)
         expiry.task = None
-        expiry.over = True
+        if outer is None:
+            limit[OVER] = True
+        else:
+            ambient.end(limit, outer)
         timer.cancel()
-        if outer is not None:
-            expiry.end()
         if expiry.fired:
             task.uncancel()
             limiter.late()

@@ -30,7 +30,7 @@ class TimeoutBlock:
     def __init__(self, limiter: Limiter) -> None:
         self._limiter = limiter
         self._limit: Limit | None = None
-        self._stay: Any = None
+        self._stay: Any = None  # its terms
 
     def __enter__(self) -> Self:
         self._begin(Stay)
@@ -91,13 +91,13 @@ class TimeoutBlock:
         elif expiry.fired:
             self._limiter.late()
 
-    def _begin(self, stay: Callable[[Terms, Limit | None], Stay]) -> float:
+    def _begin(self, stay: Callable[[Terms], Stay]) -> float:
         if self._stay is not None:
             raise RuntimeError("a guard block works once: call guard() for each block")
         limiter, outer = self._limiter, ambient.live(ambient.limit.get())
         next(limiter.ticks)
         now, terms = limiter.clock.now(), limiter.terms
-        self._end, self._outer, self._stay = now + terms.seconds, outer, stay(terms, outer)
+        self._end, self._outer, self._stay = now + terms.seconds, outer, stay(terms)
         self._limit = limiter.within(outer, now, self._stay)
         left, self._bound = ambient.binding(self._limit)
         return left
@@ -106,6 +106,6 @@ class TimeoutBlock:
         if self._limit is None:
             raise RuntimeError("the guard block is not running")
         # Left in another context than it was entered in, it is just over over there.
-        self._stay.end()
+        ambient.end(self._limit, self._outer)
         if ambient.limit.get() is self._limit:
             ambient.limit.set(self._outer)

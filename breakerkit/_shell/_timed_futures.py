@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Any
 from breakerkit import _ambient as ambient
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from breakerkit._shell._timed import Limiter
 
 
-def limit_future(limiter: Limiter, future: Any) -> Any:
+def limit_future(limiter: Limiter, future: Any, over: Callable[[], object]) -> Any:
     """Return a future that ends when ``future`` does, or when the time from now on is over.
 
-    Then ``future`` is cancelled, whether it heeds that or not.
+    Then ``future`` is cancelled, whether it heeds that or not. ``over`` is called
+    when it has ended.
 
     Raises:
         TypeError: it is no future of the loop that runs here. It has been cancelled.
@@ -28,6 +31,7 @@ def limit_future(limiter: Limiter, future: Any) -> Any:
             f"timeout {limiter.name!r}: the function returned a future of an event loop that does"
             " not run here; put the timeout on the coroutine function instead"
         )
+    future.add_done_callback(lambda _: over())
     return future if future.done() else _limited_future(limiter, future, loop)
 
 

@@ -107,7 +107,7 @@ def reset(guard: Guard) -> None:
         if old is not guard.reads():
             guard.reports.changed(old, State.CLOSED, None, guard.mode)
         guard.reports.reset(old)
-        guard.retune()
+        guard.place_fast()
     guard.tell(moves, mode)
 
 

@@ -97,7 +97,7 @@ class Core(Keeper):
 
     def changed(self) -> tuple[list[Move], Mode]:
         """Take what the machine did, and put the lock-free path where it belongs. Under the lock."""
-        self._place_fast()
+        self.place_fast()
         # Never hand out the list in use, an empty one either: the next change, by
         # another thread, would be told twice.
         moves, self.machine.moves = self.machine.moves, []
@@ -105,7 +105,8 @@ class Core(Keeper):
             self.reports.moved(move, self.mode)
         return moves, self.mode
 
-    def _place_fast(self) -> None:
+    def place_fast(self) -> None:
+        """Open the lock-free path for the present period, or shut it. Under the lock."""
         state = self.machine.state
         if type(state) is not Closed:
             self.fast = None
@@ -144,7 +145,7 @@ class Core(Keeper):
         self.quiet = not self.handles and not self.reports.wants_rejections
         self.plain = not (self.handles or config.trip_rules or config.failure_if is not None)
         self.quick = self.plain and not (self.reports.wants_calls or config.slow_call_duration)
-        self._place_fast()
+        self.place_fast()
 
     def set_handles(self, handles: tuple[ModeHandle, ...], now: float) -> None:
         """Hold these switches from now on. Under the lock.

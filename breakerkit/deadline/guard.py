@@ -138,7 +138,7 @@ class TimeoutGuard(Keeper):
 
     def _told(self, error: CallTimeoutError | DeadlineExceededError, end: float) -> None:
         if isinstance(error, DeadlineExceededError):
-            raise self.expired((end, self.terms, None, None)) from error
+            raise self.expired([end, self.terms, None, None, False]) from error
         self.timed_out(error)
 
     def expired(

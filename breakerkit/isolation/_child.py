@@ -62,7 +62,7 @@ def _run(left: Any, through: str | None, function: Any, args: Any, kwargs: Any) 
     if left is not None:
         name, seconds, whole = left
         end = system_clock.now() + seconds
-        ambient.limit.set((end, ambient.Terms(whole, name, system_clock), None, None))
+        ambient.limit.set([end, ambient.Terms(whole, name, system_clock), None, None, False])
     inside.set(through)
     try:
         return function(*args, **kwargs)

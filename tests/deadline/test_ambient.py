@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import contextvars
 from typing import Any
@@ -204,9 +205,42 @@ def test_a_copied_context_takes_it_along(clock: ManualClock):
         assert in_thread(current_deadline) is None
         assert in_thread(lambda: context.run(current_deadline)).seconds == 2
     assert context.run(current_deadline) is None
-    context = timeout(2, clock=clock).call(contextvars.copy_context)
+
+
+def test_what_a_call_leaves_behind_is_not_under_its_limit(clock: ManualClock):
+    """A context that was copied inside a sync call, or under a signal, has what was around it."""
+    inner, outer = timeout(2, clock=clock), timeout(5, clock=clock)
+    context = inner.call(contextvars.copy_context)
     assert current_deadline() is None
-    assert context.run(current_deadline).seconds == 2
+    assert context.run(current_deadline) is None
+    with outer.guard():
+        context = inner.call(contextvars.copy_context)
+        assert context.run(current_deadline).seconds == 5
+    assert context.run(current_deadline) is None
+    with _ambient.bearing(CancelSignal()):
+        context = contextvars.copy_context()
+        assert context.run(_ambient.current_signal) is not None
+    assert context.run(_ambient.current_signal) is None
+
+
+async def test_a_task_started_by_a_sync_call_is_free_when_that_has_ended(clock: ManualClock):
+    """A sync function under a cooperative limit may start work that goes on for good."""
+    gate = asyncio.Event()
+
+    async def serve() -> object:
+        await gate.wait()
+        return current_deadline(), await timeout(60, clock=clock).call(left)
+
+    async def left() -> float | None:
+        return _ambient.remaining()
+
+    task = timeout(2, clock=clock).call(lambda: asyncio.ensure_future(asyncio.sleep(0)))
+    assert await task is None
+    started: list[asyncio.Task[object]] = []
+    timeout(2, clock=clock).call(lambda: started.append(asyncio.ensure_future(serve())))
+    clock.advance(10)
+    gate.set()
+    assert await started[0] == (None, 60)
 
 
 class Model:

@@ -427,7 +427,7 @@ async def test_an_interrupt_leaves_no_timer():
     assert current_deadline() is None
     from breakerkit._shell._timed_async import Expiry
 
-    left_behind = Expiry(asyncio.current_task(), one._guard.terms, None)
+    left_behind = Expiry(asyncio.current_task(), one._guard.terms)
     left_behind.task = None
     left_behind()
     await asyncio.sleep(0)
@@ -557,11 +557,8 @@ async def test_calls_that_outlive_each_other_keep_no_chain():
     async def generation(left: int) -> None:
         count, around = 0, _ambient.limit.get()
         while around is not None:
-            count, around = count + 1, around[1].outer
-        mentioned, around = 0, _ambient.limit.get()
-        while around is not None:
-            mentioned, around = mentioned + 1, around[2]
-        depth.append(max(count, mentioned))
+            count, around = count + 1, around[_ambient.AROUND]
+        depth.append(count)
         if left:
             tasks.append(asyncio.ensure_future(generation(left - 1)))
 

@@ -84,7 +84,7 @@ def test_in_this_process():
 
     one = timeout(30, mode="abandon")
     guard = one._guard
-    job = Job(guard, int, (), {}, (0.0, guard.terms, None, None))
+    job = Job(guard, int, (), {}, [0.0, guard.terms, None, None, False])
     guard._take(job)
     guard.after_fork()
     assert one.snapshot().working == 0

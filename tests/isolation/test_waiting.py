@@ -237,7 +237,7 @@ def limited(seconds, call, clock=None, signal=None):
     """Call under a limit of a timeout around."""
     clock = clock or Monotonic()
     end, terms = clock.now() + seconds, ambient.Terms(seconds, "around", clock)
-    token = ambient.limit.set((end, terms, None, signal))
+    token = ambient.limit.set([end, terms, None, signal, False])
     try:
         return call()
     finally:
