@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import doctest
+import gc
 import io
 import os
 import re
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parent
 #: When every block runs, so that what it prints is the same each time.
 MOMENT = datetime(2026, 3, 1, 9, 30, tzinfo=UTC)
+#: The file whose tests run.
+_last: dict[str, Path] = {}
 FILE = re.compile(r"# (?P<name>\w+)\.py\n")
 
 
@@ -173,6 +176,14 @@ pages = Sybil(
 docstrings = Sybil([PythonCodeBlockParser(), DocTests()], path="breakerkit", pattern="*.py")
 
 pytest_collect_file = (pages + docstrings).pytest()
+
+
+def pytest_runtest_protocol(item: pytest.Item) -> None:
+    """Put what there is out of the collector's sight, once a file: many tests make it run."""
+    if _last.get("path") != item.path:
+        _last["path"] = item.path
+        gc.collect()
+        gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)

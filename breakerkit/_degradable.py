@@ -202,4 +202,16 @@ def _again(name: str, config: DegradableConfig, mock: Any) -> Degradable:
     return degradable(name, mock=mock, config=config)
 
 
+def _reduce_rules(one: Degradation) -> tuple[Any, ...]:
+    if one is not degradation:
+        raise TypeError(f"{one!r}: only the shared degradation pickles, by name: its rules stay here")
+    return _shared_rules, ()
+
+
+def _shared_rules() -> Degradation:
+    """Return the shared rules of this process (for pickle)."""
+    return degradation
+
+
 copyreg.pickle(Degradable, _reduce)
+copyreg.pickle(Degradation, _reduce_rules)

@@ -14,7 +14,7 @@
     ├── CallTimeoutError (TimeoutError)          your code was run, and time ran out
     ├── WorkerLostError               your code was run by a process that died
     ├── AllProvidersFailedError (ExceptionGroup) your code was run with every provider it could be
-    └── CallCancelledError            your code was not run: you cancelled it first
+    └── CallCancelledError            you cancelled it: your code was not run, or nobody waits for it
 
 All of them hold plain values only, beside a reason of yours, so they pickle and keep no
 frame alive.
@@ -290,16 +290,19 @@ def _shown(error: Exception) -> str:
 
 
 class CallCancelledError(BreakerkitError):
-    """Say that the `CancelSignal` was set before the operation began.
+    """Say that the `CancelSignal` was set before the operation began, or while a worker ran it.
 
     Attributes:
         name: name of the policy that would have run it.
         reason: what was given to ``cancel(reason)``.
-        begun: whether a function that raised it had begun; if not, it is no
-            evidence to the policies around.
+        begun: whether the function itself raised it; if not, it is no evidence
+            to the policies around.
+        abandoned: whether the call had begun and goes on in a worker, with
+            nobody waiting for it.
     """
 
     begun = True
+    abandoned = False
 
     def __init__(self, name: str, reason: Any = None) -> None:
         super().__init__(name, reason)
@@ -308,8 +311,9 @@ class CallCancelledError(BreakerkitError):
 
     def __str__(self) -> str:
         because = "" if self.reason is None else f": {self.reason}"
-        when = "" if self.begun else " before it began"
-        return f"the call through {self.name!r} was cancelled{when}{because}"
+        when = "" if self.begun or self.abandoned else " before it began"
+        rest = "; the work goes on, abandoned" if self.abandoned else ""
+        return f"the call through {self.name!r} was cancelled{when}{because}{rest}"
 
 
 def _when(seconds: float | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from breakerkit.errors import CallRejectedError
+from breakerkit.errors import CallCancelledError, CallRejectedError
 from breakerkit.isolation._waiters import Patience
 
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ def run(work: Call) -> Any:
                 work.nap(pause)
             else:
                 rejection = _late(guard, work, patience)
-    except BaseException:
-        work.leave()
+    except BaseException as error:
+        _leave(work, error)
         raise
     return _result(work, rejection)
 
@@ -59,10 +59,16 @@ async def run_async(work: Awaited) -> Any:
                 await work.nap(pause)
             else:
                 rejection = _late(guard, work, patience)
-    except BaseException:
-        work.leave()
+    except BaseException as error:
+        _leave(work, error)
         raise
     return _result(work, rejection)
+
+
+def _leave(work: Work, error: BaseException) -> None:
+    """Go away because of an error, which says it if the work goes on."""
+    if work.leave() and isinstance(error, CallCancelledError):
+        error.abandoned = True
 
 
 def submit(work: Submitted) -> Any:

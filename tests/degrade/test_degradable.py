@@ -443,6 +443,9 @@ def test_pickling():
         assert again.config.on == (ConnectionError,)
     with pytest.raises(TypeError, match="only what is under degradation"):
         pickle.dumps(degradable("mine", rules=Degradation(), registry=Registry()))
+    assert pickle.loads(pickle.dumps(degradation)) is degradation
+    with pytest.raises(TypeError, match="only the shared degradation pickles"):
+        pickle.dumps(Degradation())
 
 
 # -- what is told -------------------------------------------------------------------------

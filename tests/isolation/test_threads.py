@@ -22,7 +22,9 @@ from breakerkit import (
     ConfigError,
     DeadlineExceededError,
     FullReason,
+    State,
     abandoned_work,
+    breaker,
     bulkhead,
     timeout,
 )
@@ -442,6 +444,29 @@ def test_apply_with_a_signal(latch):
     assert (type(error), error.begun) == (CallCancelledError, False)
     with pytest.raises(TypeError, match="must be callable"):
         b.apply(7, cancel=CancelSignal())
+    gone(b)
+
+
+@pytest.mark.parametrize("way", ["sync", "async"])
+def test_a_signal_while_a_worker_runs_the_call(latch, way):
+    """The caller is let go and told that the work goes on; a breaker around takes it for no evidence."""
+    b, around, signal = make(max_concurrent=1), breaker(failure_threshold=1), CancelSignal()
+    inner = b.call if way == "sync" else lambda work: asyncio.run(b.run(work))
+
+    def call():
+        with ambient.bearing(signal):
+            return around.call(inner, latch)
+
+    background = Background()
+    background.call(call)
+    latch.wait()
+    signal.cancel("no")
+    (error,) = background.join()
+    assert str(error).endswith(" was cancelled: no; the work goes on, abandoned")
+    assert (error.begun, error.abandoned) == (False, True)
+    assert around.snapshot().state is State.CLOSED
+    assert b.snapshot().running == 1
+    latch.may_end.set()
     gone(b)
 
 
