@@ -204,7 +204,9 @@ def _again(name: str, config: DegradableConfig, mock: Any) -> Degradable:
 
 def _reduce_rules(one: Degradation) -> tuple[Any, ...]:
     if one is not degradation:
-        raise TypeError(f"{one!r}: only the shared degradation pickles, by name: its rules stay here")
+        raise TypeError(
+            f"{one!r}: only the shared degradation pickles, by name: its rules stay here"
+        )
     return _shared_rules, ()
 
 

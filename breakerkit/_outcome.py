@@ -5,9 +5,15 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from breakerkit import _ambient as ambient
 from breakerkit import _fields as fields
 from breakerkit._log import PASSING, fault_in
-from breakerkit.errors import CallCancelledError, CallRejectedError
+from breakerkit.errors import (
+    CallCancelledError,
+    CallRejectedError,
+    CallTimeoutError,
+    DeadlineExceededError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,7 +79,7 @@ class Classifier:
         if isinstance(error, BaseExceptionGroup):
             return self._judge_group(error)
         # Filters are not asked about a cancellation: one that expects an Exception would raise.
-        if is_neutral(error):
+        if is_neutral(error) or of_the_time_around(error):
             return Outcome.NEUTRAL
         if _matches(self._ignore_on, error):
             return Outcome.NEUTRAL
@@ -112,6 +118,16 @@ def is_neutral(error: BaseException) -> bool:
         or not isinstance(error, Exception)
         or (isinstance(error, CallCancelledError) and not error.begun)
     )
+
+
+def of_the_time_around(error: BaseException) -> bool:
+    """Tell whether this is a limit around us that has run out: it says nothing of what is inside.
+
+    Async code is cancelled then; sync code that looks at its deadline raises it.
+    """
+    if not isinstance(error, CallTimeoutError | DeadlineExceededError):
+        return False
+    return ambient.too_late() is not None
 
 
 def is_neutral_type(kind: type[BaseException]) -> bool:

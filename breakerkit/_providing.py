@@ -134,8 +134,8 @@ class Failover(Policy, Generic[T]):
         config = self._guard.config
         if shape in _STREAMS and config.strategy in _AT_ONCE:
             raise TypeError(
-                f"failover {self.name!r}: strategy {str(config.strategy)!r} cannot serve a"
-                f" {shape.value}, whose items come one by one: use 'failover', 'failfast' or"
+                f"failover {self.name!r}: strategy {str(config.strategy)!r} cannot serve"
+                f" {shape.value} functions, whose items come one by one: use 'failover', 'failfast' or"
                 " 'failsafe', which try another provider only before the first item"
             )
         if shape in {Shape.PLAIN, Shape.GENERATOR} and awaits(config):

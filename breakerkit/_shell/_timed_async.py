@@ -149,6 +149,8 @@ def limit_coroutine(limiter: Limiter, function: Callable[..., Any]) -> Callable[
         if expiry.fired:
             task.uncancel()
             limiter.late()
+        elif clock.now() >= end:  # the loop was kept from cancelling it
+            limiter.late()
         return value
 
     return limited

@@ -6,14 +6,8 @@ import enum
 import sys
 from typing import TYPE_CHECKING
 
-from breakerkit import _ambient as ambient
-from breakerkit._outcome import Classifier, Outcome, is_neutral, leaves_of
-from breakerkit.errors import (
-    CallCancelledError,
-    CallRejectedError,
-    CallTimeoutError,
-    DeadlineExceededError,
-)
+from breakerkit._outcome import Classifier, Outcome, is_neutral, leaves_of, of_the_time_around
+from breakerkit.errors import CallCancelledError, CallRejectedError
 
 if TYPE_CHECKING:
     from breakerkit._outcome import ErrorFilter
@@ -42,7 +36,7 @@ class Judge:
     def verdict(self, error: Exception) -> Verdict:
         """Return what ``error`` means; a group by its leaves, and never one with a cancellation in it."""
         leaves = leaves_of(error) if isinstance(error, BaseExceptionGroup) else [error]
-        if any(map(is_cancellation, leaves)) or _of_the_time_around(error):
+        if any(map(is_cancellation, leaves)) or of_the_time_around(error):
             return Verdict.THE_CALLERS
         if all(map(is_neutral, leaves)):
             meant = all(isinstance(leaf, self._rejections) for leaf in leaves)
@@ -58,10 +52,3 @@ def is_cancellation(error: BaseException) -> bool:
     # That of a pool's future is an Exception; who has no pool need not import one to ask.
     pools = sys.modules.get("concurrent.futures._base")
     return pools is not None and isinstance(error, pools.CancelledError)
-
-
-def _of_the_time_around(error: Exception) -> bool:
-    """Tell whether this is a limit around us that ran out: the caller waits for no answer any more."""
-    if not isinstance(error, CallTimeoutError | DeadlineExceededError):
-        return False
-    return ambient.too_late() is not None

@@ -5,14 +5,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from breakerkit import _ambient as ambient
+from breakerkit import _fields as fields
 from breakerkit._fields import is_number
-from breakerkit._outcome import is_neutral, leaves_of
-from breakerkit.errors import CallRejectedError
+from breakerkit._outcome import is_neutral, leaves_of, to_ignore_filter
+from breakerkit.errors import CallRejectedError, ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     Kinds = type[BaseException] | tuple[type[BaseException], ...] | Callable[[Any], object]
+
+
+def checked_kinds(on: Any) -> Any:
+    """Return the errors to retry as they were given.
+
+    Raises:
+        ConfigError: they are neither types of error nor a predicate.
+    """
+    found = to_ignore_filter(on)
+    if fields.sound(found):
+        return on
+    raise ConfigError(f"on={fields.show(on)}: must be exception types, or a predicate of one error")
 
 
 def worth_retrying(error: BaseException, on: Kinds, *, rejections: bool) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from breakerkit.integrations._retries import wait_for, worth_retrying
+from breakerkit.integrations._retries import checked_kinds, wait_for, worth_retrying
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,11 +28,15 @@ def unless_rejected(
         error says to wait. ``False``, too, if the deadline of the calls around
         comes first; of a wait that is stamina's own it knows nothing.
 
+    Raises:
+        ConfigError: ``on`` is neither types nor a predicate.
+
     Example:
         >>> import stamina
         >>> @stamina.retry(on=unless_rejected(OSError), attempts=3)
         ... def fetch(): ...
     """
+    checked_kinds(on)
 
     def hook(error: Exception) -> bool | float:
         if not worth_retrying(error, on, rejections=rejections):

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import tenacity
 
+from breakerkit import _fields as fields
 from breakerkit._layers import ForeignPolicy
-from breakerkit.integrations._retries import in_time, wait_for, worth_retrying
+from breakerkit.errors import ConfigError
+from breakerkit.integrations._retries import checked_kinds, in_time, wait_for, worth_retrying
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +33,7 @@ class retry_unless_rejected(tenacity.retry_base):  # noqa: N801  # named as tena
     """
 
     def __init__(self, on: Kinds = Exception, *, rejections: bool = False) -> None:
-        self._on = on
+        self._on = checked_kinds(on)
         self._rejections = rejections
 
     def __call__(self, retry_state: tenacity.RetryCallState) -> bool:
@@ -110,7 +112,19 @@ def retry_policy(
         rejections: retry refused calls as well, after their ``retry_after``.
         **settings: further arguments of ``tenacity.retry``, such as ``sleep``,
             or a ``stop`` instead of ``attempts``.
+
+    Each call makes another one: it keeps nothing, and is not in the registry.
+
+    Raises:
+        ConfigError: a setting is wrong.
     """
+    if not fields.sound(fields.to_positive(attempts)):
+        raise ConfigError(f"attempts={fields.show(attempts)}: must be an int of at least 1")
+    if wait is not None and not callable(wait):
+        raise ConfigError(
+            f"wait={fields.show(wait)}: must be a wait of tenacity's, such as"
+            " tenacity.wait_fixed(1), or None"
+        )
     stop = settings.pop("stop", None) or tenacity.stop_after_attempt(attempts)
     otherwise = _usual_wait() if wait is None else wait
     given: dict[str, Any] = {

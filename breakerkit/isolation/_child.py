@@ -75,7 +75,27 @@ def _raised(error: BaseException) -> bytes:
     where = "".join(traceback.format_exception(error))
     with contextlib.suppress(Exception):
         error.add_note(f"in worker process {os.getpid()}:\n{where}")
-    return _sent(RAISED, error, f"{type(error).__name__}: {error}, which the call raised,")
+    if _can_be_read(error):
+        return _sent(RAISED, error, "what the call raised")
+    said = f"{type(error).__name__}: {error}"
+    for kind in type(error).__mro__[1:]:
+        if kind in {Exception, BaseException}:
+            break
+        # Near enough for whoever goes by types; the note says what it was.
+        with contextlib.suppress(Exception):
+            stand_in = kind(said)
+            stand_in.__notes__ = [f"in worker process {os.getpid()}, and cannot be sent:\n{where}"]
+            if _can_be_read(stand_in):
+                return _sent(RAISED, stand_in, "what the call raised")
+    return _sent(RAISED, error, f"{said}, which the call raised,")
+
+
+def _can_be_read(error: Any) -> bool:
+    try:
+        pickle.loads(pickle.dumps(error, _PROTOCOL))  # noqa: S301  # just made here
+    except Exception:
+        return False
+    return True
 
 
 def _sent(ended: str, value: Any, what: str) -> bytes:

@@ -81,7 +81,7 @@ class BulkheadConfig:
         max_concurrent: calls that may run at the same time, at least 1.
         max_waiting: calls that may wait for a slot; 0 = a full bulkhead rejects at once.
         max_wait: how long a call may wait; ``None`` = as long as the deadline of
-            the calls around it allows.
+            the calls around it allows. Nobody waits while ``max_waiting`` is 0.
         isolation: where a call runs: ``"caller"``: where it was called, counted
             only; ``"thread"``: in a pool of threads of this bulkhead;
             ``"process"``: in a pool of processes of it.

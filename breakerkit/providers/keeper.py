@@ -6,9 +6,8 @@ import itertools
 from random import random
 from typing import TYPE_CHECKING, Any
 
-from breakerkit._ambient import binding, limit, too_late
+from breakerkit._ambient import binding, limit
 from breakerkit._outcome import Classifier, Outcome
-from breakerkit.errors import CallTimeoutError
 from breakerkit.providers import _view as views
 from breakerkit.providers._choice import SLIGHT, choose
 from breakerkit.providers._many import Broadcast, Forking
@@ -156,10 +155,6 @@ class FailoverKeeper(Recorder):
 
         Nor is a limit around the call that has run out: nobody waits for an answer any more.
         """
-        if not isinstance(error, Exception):
-            return False
-        if isinstance(error, CallTimeoutError) and too_late() is not None:
-            return False
         return self.classifier.error(error) is Outcome.FAILURE
 
     # -- life -----------------------------------------------------------------

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from breakerkit import (
+    CallEndedLate,
     CallTimeoutError,
     DeadlineExceededError,
     _ambient,
@@ -410,6 +411,20 @@ def test_an_old_coroutine():
 
     asyncio.run(main())
     assert one.snapshot().expired == 1
+
+
+async def test_a_value_from_code_that_kept_the_loop(clock: ManualClock):
+    """A coroutine that never lets the loop cancel it in time is late, and its event is told."""
+    one, seen = timeout(5, clock=clock), []
+    one.subscribe(seen.append)
+
+    async def blocks() -> int:
+        clock.advance(5)
+        return 1
+
+    assert await one.call(blocks) == 1
+    assert counts(one) == (0, 1, 0)
+    assert [type(event) for event in seen] == [CallEndedLate]
 
 
 async def test_an_interrupt_leaves_no_timer():

@@ -16,6 +16,7 @@ from breakerkit import (
     CallTimeoutError,
     CircuitOpenError,
     DeadlineExceededError,
+    State,
     TimeoutRejected,
     breaker,
     check_deadline,
@@ -298,3 +299,26 @@ def test_threads_and_fields(clock: ManualClock):
         thread.join()
     assert seen == [2.0] * 8
     assert one.snapshot().calls == 8
+
+
+@pytest.mark.parametrize("mode", ["cooperative", "abandon"])
+def test_a_breaker_inside_counts_nothing_of_a_limit_around(clock: ManualClock, mode: Any):
+    """C032 in sync code: the limit is the caller's, and no evidence to a breaker under it.
+
+    That of a limit inside the breaker is.
+    """
+    inner, outer = breaker(failure_threshold=1), breaker(failure_threshold=1)
+    one = timeout(5, clock=clock, mode=mode)
+
+    @outer
+    @one
+    @inner
+    def work() -> None:
+        clock.advance(5)
+        check_deadline()
+
+    with pytest.raises(CallTimeoutError):
+        work()
+    seen = inner.snapshot()
+    assert (seen.failures, seen.ignored, seen.state) == (0, 1, State.CLOSED)
+    assert outer.snapshot().state is State.OPEN

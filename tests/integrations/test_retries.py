@@ -14,6 +14,7 @@ from breakerkit import (
     CallCancelledError,
     CancelSignal,
     CircuitOpenError,
+    ConfigError,
     State,
     breaker,
     pipeline,
@@ -224,6 +225,23 @@ async def test_retry_policy_in_a_pipeline(circuit: Circuit) -> None:
 
     assert await work() == 2
     assert naps == [1.0] * 5
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: retry_policy("r", attempts=0), "attempts=0: must be an int of at least 1"),
+        (lambda: retry_policy("r", attempts="3"), "attempts='3': must be"),  # type: ignore[arg-type]  # that is wrong
+        (lambda: retry_policy("r", wait=1), "wait=1: must be a wait of tenacity's"),
+        (lambda: retry_policy("r", on="x"), "on='x': must be exception types, or a predicate"),  # type: ignore[arg-type]  # likewise
+        (lambda: retry_unless_rejected(3), "on=3: must be"),  # type: ignore[arg-type]  # likewise
+        (lambda: unless_rejected(("x",)), "must be exception types"),  # type: ignore[arg-type]  # likewise
+    ],
+)
+def test_wrong_settings(make: Callable[[], Any], text: str) -> None:
+    """What is wrong is said when the retry is made, not when the first call fails."""
+    with pytest.raises(ConfigError, match=text):
+        make()
 
 
 def test_the_usual_wait_is_short() -> None:

@@ -58,11 +58,24 @@ class Unreadable(Exception):
         super().__init__("two are needed")
 
 
+class Busy(ConnectionError):
+    """An error that holds a socket, as those of HTTP clients do."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(f"{url} is busy")
+        self.response = lambda: None
+
+
+class Odd(Unreadable, ConnectionError):
+    """An error whose first base cannot stand in for it, and whose second can."""
+
+
 def raise_it(kind: str) -> None:
     """Raise something."""
     raise {
         "error": ConnectionError("down"), "exit": SystemExit(3), "interrupt": KeyboardInterrupt(),
-        "unsendable": Unsendable(), "unreadable": Unreadable(1, 2),
+        "unsendable": Unsendable(), "unreadable": Unreadable(1, 2), "busy": Busy("http://x"),
+        "odd": Odd(1, 2),
     }[kind]  # fmt: skip
 
 

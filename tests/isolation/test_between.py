@@ -373,6 +373,10 @@ def test_a_worker_answers() -> None:
     assert "importable.py" in error.__notes__[0]
     assert answered(importable.make_unsendable)[0] == child.UNSENDABLE
     assert answered(importable.raise_it, "unsendable")[0] == child.UNSENDABLE
+    ended, error = answered(importable.raise_it, "busy")
+    assert (ended, type(error)) == (child.RAISED, ConnectionError)
+    ended, error = answered(importable.raise_it, "odd")
+    assert (ended, type(error)) == (child.RAISED, ConnectionError)
     assert answered(passes, "db", through="db") == (child.RETURNED, True)
     assert inside.get() is None
 

@@ -111,6 +111,15 @@ def test_what_cannot_be_sent(shared):
     assert shared.snapshot().running == 0
 
 
+@pytest.mark.parametrize(("kind", "said"), [("busy", "Busy: http://x is busy"), ("odd", "Odd: ")])
+def test_an_error_that_cannot_be_sent_is_told_by_its_base(shared, kind, said):
+    """What goes by types still finds it: it comes as the nearest base that can be sent, with its trace."""
+    with pytest.raises(ConnectionError, match=said) as caught:
+        shared.call(importable.raise_it, kind)
+    assert type(caught.value) is ConnectionError
+    assert "importable.py" in caught.value.__notes__[0]
+
+
 def test_what_cannot_be_sent_together(shared):
     """Arguments that pickle one by one and not together are told as they are."""
 

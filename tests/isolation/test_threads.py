@@ -481,7 +481,9 @@ def test_a_caller_that_is_interrupted(latch):
             return 0.0
 
     b.subscribe(lambda event: None)
-    token = ambient.limit.set([60.0, ambient.Terms(60.0, "around", Interrupting()), None, None, False])
+    token = ambient.limit.set(
+        [60.0, ambient.Terms(60.0, "around", Interrupting()), None, None, False]
+    )
     caller = threading.current_thread()
     with pytest.raises(KeyboardInterrupt):
         b.call(latch)
