@@ -120,6 +120,12 @@ def is_neutral(error: BaseException) -> bool:
     )
 
 
+def is_refusal(error: BaseException) -> bool:
+    """Tell whether nothing was run: a rejection, or a group of nothing but rejections."""
+    leaves = leaves_of(error) if isinstance(error, BaseExceptionGroup) else [error]
+    return all(isinstance(leaf, CallRejectedError) for leaf in leaves)
+
+
 def of_the_time_around(error: BaseException) -> bool:
     """Tell whether this is a limit around us that has run out: it says nothing of what is inside.
 
@@ -128,6 +134,29 @@ def of_the_time_around(error: BaseException) -> bool:
     if not isinstance(error, CallTimeoutError | DeadlineExceededError):
         return False
     return ambient.too_late() is not None
+
+
+def blame(failure: Exception, error: Exception | None) -> None:
+    """Make ``error`` the cause of ``failure``, as ``raise failure from error`` does.
+
+    An error that came out of the first one's own chain is left as it is: a
+    chain must have an end.
+    """
+    if error is not None and not _leads_to(error, failure):
+        failure.__cause__ = error
+
+
+def _leads_to(error: BaseException, other: BaseException) -> bool:
+    waiting: list[BaseException | None] = [error]
+    seen: set[int] = set()
+    while waiting:
+        one = waiting.pop()
+        if one is other:
+            return True
+        if one is not None and id(one) not in seen:
+            seen.add(id(one))
+            waiting += [one.__cause__, one.__context__]
+    return False
 
 
 def is_neutral_type(kind: type[BaseException]) -> bool:

@@ -156,13 +156,13 @@ def _start_all(plan: Any, ends: Any) -> int:
 def _start(plan: Any, attempt: Any, ends: Any) -> None:
     context = contextvars.copy_context()
     name = f"breakerkit fork {getattr(attempt.member, 'name', '')}"
-    plan.started()
     try:
+        plan.started(attempt)
         threading.Thread(
             target=context.run, args=(_fork, plan, attempt, ends), name=name, daemon=True
         ).start()
     except BaseException:
-        plan.ended()
+        plan.ended(attempt)
         raise
 
 
@@ -180,7 +180,7 @@ def _fork(plan: Any, attempt: Any, ends: SimpleQueue[tuple[bool, BaseException |
     except BaseException as caught:
         error = caught
     finally:
-        plan.ended()
+        plan.ended(attempt)
         ends.put((won, error))
         del plan, attempt, error
 

@@ -106,6 +106,7 @@ class TimeoutBlock:
         if self._limit is None:
             raise RuntimeError("the guard block is not running")
         # Left in another context than it was entered in, it is just over over there.
-        ambient.end(self._limit, self._outer)
+        # First, so that an interrupt leaves no limit in force.
         if ambient.limit.get() is self._limit:
             ambient.limit.set(self._outer)
+        ambient.end(self._limit, self._outer)

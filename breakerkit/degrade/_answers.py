@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from breakerkit._outcome import blame
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -47,29 +49,6 @@ class Answer:
     def failed(self, failure: Exception) -> None:
         """Hear that it failed itself; the caller gets that failure, raised from the first error."""
         blame(failure, self.error)
-
-
-def blame(failure: Exception, error: Exception | None) -> None:
-    """Make ``error`` the cause of ``failure``, as ``raise failure from error`` does.
-
-    An error that came out of the first one's own chain is left as it is: a
-    chain must have an end.
-    """
-    if error is not None and not _leads_to(error, failure):
-        failure.__cause__ = error
-
-
-def _leads_to(error: BaseException, other: BaseException) -> bool:
-    waiting: list[BaseException | None] = [error]
-    seen: set[int] = set()
-    while waiting:
-        one = waiting.pop()
-        if one is other:
-            return True
-        if one is not None and id(one) not in seen:
-            seen.add(id(one))
-            waiting += [one.__cause__, one.__context__]
-    return False
 
 
 def awaits(value: Any) -> bool:

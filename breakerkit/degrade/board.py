@@ -55,15 +55,25 @@ class Board(Keeper):
     def sign(self, name: str) -> Sign:
         """Return the sign of a name, made if there is none; rules that exist already are for it too."""
         found = self._signs.get(name)
-        if found is None:
-            found = self._signs.setdefault(name, Sign(name))
-            self._turn(lambda book: (book, []))
+        if found is not None:
+            return found
+        made = Sign(name)
+        made.up = True  # until the rules have been looked at: another thread may call by it already
+        found = self._signs.setdefault(name, made)
+
+        def move(book: Book) -> tuple[Book, list[Event]]:
+            found.up = book.winner(name) is not None
+            return book, []
+
+        self._turn(move)
         return found
 
     def in_force(self, name: str) -> StandingRule | None:
         """Return the rule for a name now; nobody need have noticed that another one is over."""
         found = self._state.world.get(name)
-        if found is None or found.end is None:
+        if found is None:  # its sign is up because it is new: nobody has looked for rules yet
+            return self._state.book.winner(name, self.clock.now())
+        if found.end is None:
             return found
         now = self.clock.now()
         if not found.over(now):
@@ -219,7 +229,8 @@ class Board(Keeper):
             told = self._make(move)
         while self._waiting:
             with self.lock:
-                told += self._make(self._waiting.popleft())
+                if self._waiting:  # another thread may have been quicker
+                    told += self._make(self._waiting.popleft())
         self.hub.drain()
         for event in told:
             telling.write(event)

@@ -168,13 +168,10 @@ class Degradation:
         made = RuleWatch(self._board, source, seconds, self._forget)
         with self._lock:
             found = self._watches.setdefault(source, made)
-        if found is not made:
-            if found.every != seconds:
-                raise ConfigError(f"every={fields.show(every)}: it is watched already, {found!r}")
-            return found
-        made.look()
-        made.start()
-        return made
+        if found.every != seconds:
+            raise ConfigError(f"every={fields.show(every)}: it is watched already, {found!r}")
+        found.begin()
+        return found
 
     def allow(self, name: str, kind: type[Exception], /) -> None:
         """Let texts of rules raise ``kind`` under ``name``, in this whole process.

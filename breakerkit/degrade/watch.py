@@ -42,8 +42,8 @@ class RuleWatch:
     """
 
     __slots__ = (
-        "__weakref__", "_board", "_digest", "_forget", "_looking", "_mark", "_problem", "_stopped",
-        "_thread", "every", "path",
+        "__weakref__", "_begun", "_board", "_digest", "_first", "_forget", "_looking", "_mark",
+        "_problem", "_stopped", "_thread", "every", "path",
     )  # fmt: skip
 
     def __init__(
@@ -57,6 +57,9 @@ class RuleWatch:
         self._digest: bytes | None = None
         self._problem: str | None = None
         self._looking = threading.Lock()
+        #: Held for the first look: whoever asks for the watch meanwhile waits for it.
+        self._first = threading.RLock()
+        self._begun = False
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
         fork.remember(self)
@@ -99,9 +102,17 @@ class RuleWatch:
         if thread is not None and thread is not threading.current_thread():
             thread.join(PATIENCE)
 
+    def begin(self) -> None:
+        """Look for the first time, and begin to look by itself; once that is done this does nothing."""
+        with self._first:
+            if not self._begun:
+                self.look()
+                self.start()
+                self._begun = True
+
     def start(self) -> None:
-        """Begin to look by itself, where it was told how often."""
-        if self.every is None or self._stopped.is_set():
+        """Begin to look by itself, where it was told how often, unless it does."""
+        if self.every is None or self._stopped.is_set() or self.running:
             return
         name = f"breakerkit rules of {self.path}"
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -110,10 +121,12 @@ class RuleWatch:
     def after_fork(self) -> None:
         """Go on with fresh locks and a thread of its own in a forked child."""
         self._looking = threading.Lock()
+        self._first = threading.RLock()
         stopped, self._stopped = self._stopped.is_set(), threading.Event()
         if stopped:
             self._stopped.set()
         elif self._thread is not None:
+            self._thread = None  # it is the parent's
             self.start()
 
     def _run(self) -> None:
@@ -130,13 +143,18 @@ class RuleWatch:
         self._mark = None  # should it be gone: it may come back looking as before
         reading = files.read(self.path)
         settled = abs(time.time_ns() - reading.mark.changed) > FRESH
+        mark = reading.mark if settled else None
         digest = hashlib.blake2b(reading.data).digest()
-        known, self._digest = self._digest == digest, digest
-        self._mark = reading.mark if settled else None
-        if known and self._problem is None:
+        if self._digest == digest and self._problem is None:
+            self._mark = mark
             return False
-        lines = files.parse(self.path, reading.data)
-        self._board.replace(self.path, lines)
+        try:
+            self._board.replace(self.path, files.parse(self.path, reading.data))
+        except RuleError:
+            self._mark = mark  # as it is, it need not be read again
+            raise
+        # Known only once its rules are in force: an interrupt may come before.
+        self._digest, self._mark = digest, mark
         if self._problem is not None:
             self._problem = None
             log.write(logging.WARNING, "%s: is sound again, its rules are in force", self.path)

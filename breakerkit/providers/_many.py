@@ -78,11 +78,13 @@ class Broadcast(Tries):
 class Forking(Broadcast):
     """So many in parallel; the first value wins, and only when none comes the call has failed."""
 
-    __slots__ = ("_over", "_running")
+    __slots__ = ("_lost", "_running")
 
     def __init__(self, keeper: FailoverKeeper, work: Any) -> None:
         super().__init__(keeper, work)
-        self._running, self._over = 0, False
+        #: Forks whose threads run, and of those the ones that have lost.
+        self._running: set[int] = set()
+        self._lost: set[int] = set()
 
     def all(self, later: Any = None) -> list[Attempt]:
         """Return as many tries as shall be."""
@@ -103,7 +105,8 @@ class Forking(Broadcast):
     def end(self) -> tuple[BaseException | None, Any]:
         """Return the one value there is, else an error of all that were tried."""
         if self._values:
-            return None, next(iter(self._values.values()))
+            # A list first: other forks may end meanwhile.
+            return None, list(self._values.values())[0]  # noqa: RUF015  # for that reason
         return super(Broadcast, self).end()
 
     # A thread cannot be cancelled: those that lost are counted, and bounded.
@@ -117,19 +120,24 @@ class Forking(Broadcast):
         keeper.exhausted(error, rejected=True)
         return error
 
-    def started(self) -> None:
+    # Each may be heard twice, should an interrupt come in between.
+
+    def started(self, attempt: Attempt) -> None:
         """Hear that the thread of a fork begins."""
         with self._keeper.lock:
-            self._running += 1
+            self._running.add(id(attempt))
 
-    def ended(self) -> None:
-        """Hear that the thread of a fork ends."""
+    def ended(self, attempt: Attempt) -> None:
+        """Hear that the thread of a fork ends, or did not begin."""
         with self._keeper.lock:
-            self._running -= 1
-            self._keeper.losers -= self._over
+            self._running.discard(id(attempt))
+            if id(attempt) in self._lost:
+                self._lost.discard(id(attempt))
+                self._keeper.losers -= 1
 
     def over(self) -> None:
         """Hear that the call has its answer; what still runs has lost."""
         with self._keeper.lock:
-            self._over = True
-            self._keeper.losers += self._running
+            lost = self._running - self._lost
+            self._lost |= lost
+            self._keeper.losers += len(lost)

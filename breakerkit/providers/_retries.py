@@ -88,10 +88,22 @@ class Retries:
         """Try again whatever is due, and return how many that were."""
         self._give_up_stranded()
         count = 0
-        while (one := self._queue.take(self._keeper.clock.now())) is not None:
-            self._again(one)
+        hand: list[Waiting] = []
+        while self._next(hand):
             count += 1
         return count
+
+    def _next(self, hand: list[Waiting]) -> bool:
+        """Try the next that is due; whatever interrupts that, it is not lost."""
+        try:
+            if not self._queue.take(self._keeper.clock.now(), hand):
+                return False
+            self._again(hand[-1])
+            hand.pop()
+            return True
+        finally:
+            if hand:
+                self._queue.put_back(hand.pop())
 
     def _again(self, one: Waiting) -> None:
         one.made += 1

@@ -103,15 +103,27 @@ class Queue:
             self._changed.notify_all()
         return None
 
-    def take(self, now: float) -> Waiting | None:
-        """Take the next that is due; once closed, all are."""
+    def take(self, now: float, hand: list[Waiting]) -> bool:
+        """Put the next that is due into ``hand``, which has it before the queue has not; once closed, all are due."""
         with self._changed:
             if not self._waiting or (self._waiting[0][0] > now and not self.closed):
-                return None
-            one = heapq.heappop(self._waiting)[2]
-            one.queued = False
+                return False
+            one = self._waiting[0][2]
+            hand.append(one)
             self._running[id(one)] = one
-            return one
+            heapq.heappop(self._waiting)
+            one.queued = False
+            return True
+
+    def put_back(self, one: Waiting) -> None:
+        """Let one that was taken and of which nothing has come (there was an interrupt) be due again."""
+        with self._changed:
+            # One of a loop may have been sent there: it is not run twice.
+            held = self._running.pop(id(one), None) if one.loop is None else None
+            if held is not None and not one.queued:
+                one.queued = True
+                heapq.heappush(self._waiting, (float("-inf"), next(self._numbers), one))
+                self._changed.notify_all()
 
     def end(self, one: Waiting) -> bool:
         """Take it out; ``False`` if its end was told already."""
@@ -182,6 +194,9 @@ class Queue:
             except RuntimeError as error:  # there are too many, or the program is ending
                 self._thread = None
                 fault_in("thread of retries", name, error)
+            except BaseException:
+                self._thread = None  # should it run all the same, there are two: both may
+                raise
 
     def in_thread(self) -> bool:
         """Tell whether this is the thread."""

@@ -35,6 +35,7 @@ def broken(event: object) -> None:
 
 def test_nothing_is_left(caplog: Any):
     """The ledger and the places end at 0, the counts agree with what callers saw, all still works."""
+    before = len(pool.idle)
     one = timeout(0.003, name="abandon", mode="abandon", max_abandoned=8)
     two = timeout(0.003, name="cooperative")
     one.subscribe(broken)
@@ -117,6 +118,6 @@ def test_nothing_is_left(caplog: Any):
     assert two.snapshot().calls == THREADS * ROUNDS
     one.reconfigure(seconds=30)
     assert one.call(lambda: "works") == "works"
-    assert len(pool.idle) <= 8
+    assert len(pool.idle) <= max(8, before)
     with contextlib.suppress(LookupError):
         assert [record for record in caplog.records if "never retrieved" in record.message] == []

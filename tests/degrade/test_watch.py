@@ -331,3 +331,105 @@ def test_mended_in_a_child(rules, path):
         len(set(threading.enumerate()) - before) <= 2
     )  # the one of "before the fork" is one of them
     assert Rule.force_return(1) == rules.rule_for("x").rule
+
+
+# -- interrupted -----------------------------------------------------------------------------
+
+
+def interrupted(monkeypatch):
+    """Let the next reading of a file's rules be interrupted."""
+    real = watching.files.parse
+
+    def parse(source, data):
+        monkeypatch.setattr(watching.files, "parse", real)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(watching.files, "parse", parse)
+
+
+def test_an_interrupted_look_is_made_again(rules, path, monkeypatch):
+    """Ctrl-C while a file is read: its rules are taken at the next look."""
+    watch = rules.watch(path, every=None)
+    path.write_text(text(2))
+    interrupted(monkeypatch)
+    with pytest.raises(KeyboardInterrupt):
+        watch.look()
+    assert value(rules) == 1
+    assert watch.look()
+    assert value(rules) == 2
+
+
+def test_an_interrupted_watch_is_begun_again(rules, path, monkeypatch):
+    """Ctrl-C while a watch begins: asked for again, it begins."""
+    interrupted(monkeypatch)
+    with pytest.raises(KeyboardInterrupt):
+        rules.watch(path, every=60)
+    with rules.watch(path, every=60) as watch:
+        assert watch.running
+        assert value(rules) == 1
+        watch.start()  # that it runs already is no matter
+        assert rules.watch(path, every=60) is watch
+
+
+def test_whoever_asks_for_a_watch_has_its_rules(rules, path, monkeypatch):
+    """Two threads ask for one watch: both have seen the file when they have it."""
+    reading, go_on = threading.Event(), threading.Event()
+    real, seen = watching.files.parse, []
+
+    def slowly(source, data):
+        reading.set()
+        go_on.wait(5)
+        return real(source, data)
+
+    def ask():
+        rules.watch(path, every=None)
+        seen.append(value(rules))
+
+    monkeypatch.setattr(watching.files, "parse", slowly)
+    threads = [threading.Thread(target=ask) for _ in range(2)]
+    threads[0].start()
+    assert reading.wait(5)
+    threads[1].start()
+    go_on.set()
+    for thread in threads:
+        thread.join(5)
+    assert seen == [1, 1]
+
+
+def test_two_threads_make_what_waits(rules):
+    """A change that waited is made once, though two threads saw it waiting."""
+    board = rules._board
+    made = []
+
+    class Gone(type(board._waiting)):
+        def __bool__(self):
+            if len(self) and not made:
+                made.append(self.popleft())  # another thread is quicker
+                return True
+            return len(self) > 0
+
+    board._waiting = Gone([lambda book: (book, [])])
+    rules.set("x", Rule.force_return(3))
+    assert len(made) == 1
+    assert value(rules) == 3
+
+
+def test_a_sign_is_up_before_anybody_looks(rules):
+    """A name that is new, and for which a rule stands: whoever calls by it at once is under the rule."""
+    rules.set("new", Rule.force_return(3))
+    board, seen = rules._board, []
+    turn = board._turn
+
+    def late(move):
+        sign = board._signs["new"]
+        seen.append((sign.up, board.in_force("new").rule.value))
+        turn(move)
+
+    board_turn, type(board)._turn = type(board)._turn, lambda self, move: late(move)
+    try:
+        turn = board_turn.__get__(board)
+        assert board.sign("new").up
+    finally:
+        type(board)._turn = board_turn
+    assert seen == [(True, 3)]
+    assert not board.sign("other").up

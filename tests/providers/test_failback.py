@@ -690,3 +690,48 @@ def test_aclose(make, told):
     asyncio.run(blocking())
     assert told.all[1].reason is GiveUpReason.CLOSED
     assert both.asked == ["a"]
+
+
+# -- interrupted -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("where", ["before", "after"])
+def test_an_interrupted_retry_is_not_lost(told, monkeypatch, where):
+    """Ctrl-C while what is due is tried again: it stays due, or its end is told."""
+    clock = ManualClock()
+    line = failover(
+        ["a"], strategy="failback", background=False, clock=clock, on_success=told, breaker=None,
+    )  # fmt: skip
+    provided = Providers(a=DOWN)
+    line.call(provided)
+    clock.advance(60)
+    provided.does["a"] = None
+    retries = line._guard.retries
+    name = "_again" if where == "before" else "_succeeded"
+
+    def interrupt(*_):
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(type(retries), name, interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        line.run_pending()
+    assert len(line.snapshot().pending) == 1
+    assert line.run_pending() == 1
+    told.wait(1)
+    assert line.snapshot().pending == ()
+
+
+def test_an_interrupt_while_the_thread_is_started(told, monkeypatch):
+    """Ctrl-C there: the next call begins another thread."""
+    line = failover(["a"], strategy="failback", retry_interval=0.001, retries=1, on_give_up=told)
+
+    def interrupt(self):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            line.call(Providers(a=DOWN))
+    line.call(Providers(a=DOWN))
+    told.wait(2)

@@ -27,6 +27,7 @@ from breakerkit import (
 )
 from breakerkit._ambient import bearing
 from breakerkit._shell import _crowds as crowds
+from breakerkit._shell._tries import Work
 from breakerkit.testing import ManualClock
 from tests.providers.rig import DOWN, Providers, async_values, sync_values, value_shapes, within
 
@@ -560,3 +561,19 @@ def test_an_admission_that_opens_a_breaker():
 def test_real_time_is_the_default():
     """Without ``clock=`` breakers live on the shared clock."""
     assert failover(["a"], strategy="broadcast")._guard.clock is system_clock
+
+
+def test_a_fork_that_is_heard_of_twice():
+    """Whatever an interrupt repeats: forks that have lost are counted once, and none stays counted."""
+    line = failover(["a", "b"], strategy="forking", breaker=None)
+    plan = line._guard.begin(Work(str, (), (), {}))
+    first, second = plan.all()
+    for attempt in (first, second, first):
+        plan.started(attempt)
+    plan.ended(second)
+    plan.over()
+    plan.over()
+    assert line._guard.losers == 1
+    for _ in range(2):
+        plan.ended(first)
+    assert line._guard.losers == 0
