@@ -59,6 +59,7 @@ _ROLES = {
     "degradable": "follows the rules an operator sets while it runs",
     "failover": "tries several providers",
     "retry": "calls again what failed",
+    "stale_if_error": "serves the last good value while the origin rests or fails",
 }
 
 
@@ -174,10 +175,35 @@ def _retries_rejections(outer: Layer, inner: Layer) -> Finding | None:
     )  # fmt: skip
 
 
+def _refuses_stored_values(outer: Layer, inner: Layer) -> Finding | None:
+    if outer.kind not in {"breaker", "bulkhead"} or inner.kind != "stale_if_error":
+        return None
+    blind = outer.kind == "breaker"
+    why = "while it is open it refuses" if blind else "when it is full it refuses"
+    also = ", and stale answers look like successes to it" if blind else ""
+    return Finding(
+        outer.title, inner.title,
+        f"{why} values that are stored as well{also}",
+        f"{inner.title} outside of {outer.title}",
+    )  # fmt: skip
+
+
+def _stores_answers(outer: Layer, inner: Layer) -> Finding | None:
+    if outer.kind != "stale_if_error" or inner.kind != "fallback":
+        return None
+    return Finding(
+        outer.title, inner.title,
+        "the fallback's answers are stored as if the origin had given them, and replace good values",
+        f"{inner.title} outside of {outer.title}, or a disaster strategy",
+    )  # fmt: skip
+
+
 _CHECKS = (
     _blind_breaker,
     _counts_rejections,
     _useless_timeout,
     _same_dependency,
     _retries_rejections,
+    _refuses_stored_values,
+    _stores_answers,
 )

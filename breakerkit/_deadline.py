@@ -26,12 +26,13 @@ class Deadline:
     def __init__(self, of: Limit) -> None:
         self._limit = of
         terms = ambient.binding(of)[1][1]
-        self.seconds, self.name = terms.seconds, terms.name
+        self.seconds: float = terms.seconds
+        self.name: str = terms.name
 
     @property
     def remaining(self) -> float:
         """Seconds left, never negative, and never more than ``seconds``."""
-        return max(0.0, ambient.binding(self._limit)[0])
+        return max(0.0, min(self.seconds, ambient.binding(self._limit)[0]))
 
     @property
     def expired(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from breakerkit import _fields as fields
@@ -63,6 +64,8 @@ class Layer:
         made: Any = (
             self.policy._around(function, shape) if self.ours else self._foreign(function, shape)
         )
+        if made is function:
+            made = _copied(function)  # the user's own, which is not to be written on
         # What looks for the function beneath, or for self among the arguments, goes this way.
         made.__wrapped__ = function
         return made  # type: ignore[no-any-return]  # a function
@@ -84,6 +87,18 @@ class Layer:
             f"{self.title} made a {got.value} function of a {shape.value} function: a policy"
             " returns a function that is called the same way"
         )
+
+
+def _copied(function: Any) -> Any:
+    """Return a function that does the same and is another object."""
+    if type(function) is not types.FunctionType:
+        return _called(function)
+    made = types.FunctionType(
+        function.__code__, function.__globals__, function.__name__, function.__defaults__,
+        function.__closure__,
+    )  # fmt: skip
+    made.__kwdefaults__ = function.__kwdefaults__
+    return made
 
 
 def _called(made: Callable[..., Any]) -> Callable[..., Any]:
@@ -108,6 +123,13 @@ def to_policies(policies: Any) -> Any:
         reason = _unfit(policy)
         if reason:
             return fields.fault(policy, reason)
+    outside = _outside_of_a_process(policies)
+    if outside is not None:
+        return fields.fault(
+            outside,
+            "runs calls in processes, so it must be the innermost: what is inside of it"
+            " cannot be sent there",
+        )
     twice = _twice(policies)
     if twice is not None:
         return fields.fault(twice, "is in it twice: each call would ask it twice")
@@ -126,6 +148,17 @@ def _unfit(policy: Any) -> str | None:
             " as_policy(decorator, name='retry')"
         )
     return None
+
+
+def _outside_of_a_process(policies: Any) -> Any:
+    """Return a bulkhead of processes that has other policies inside."""
+    line = [one for one in flat(policies) if not hasattr(type(one), "holds")]
+    return next((one for one in line[:-1] if _in_processes(one)), None)
+
+
+def _in_processes(policy: Any) -> bool:
+    isolation = getattr(getattr(policy, "config", None), "isolation", None)
+    return getattr(policy, "kind", None) == "bulkhead" and isolation == "process"
 
 
 def _twice(policies: Any) -> Any:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
-from breakerkit import _ambient as ambient
 from breakerkit import _fields as fields
 from breakerkit import _layers as stack
 from breakerkit._advice import Finding, explanation, findings
@@ -15,15 +14,15 @@ from breakerkit._keeper import Keeper
 from breakerkit._layers import Layer
 from breakerkit._making import Making, pickles_by_name
 from breakerkit._policy import Policy
-from breakerkit._shell._around import shape_of_operation
-from breakerkit._shell._shapes import Shape
-from breakerkit.cancel import CancelSignal
+from breakerkit._shell._around import under
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from breakerkit._hub import Hub
     from breakerkit._registry import Registry
+    from breakerkit._shell._shapes import Shape
+    from breakerkit.cancel import CancelSignal
     from breakerkit.clock import Clock
 
 __all__ = ["Pipeline", "PipelineSnapshot", "PipelineWarning", "pipeline"]
@@ -118,7 +117,7 @@ class Pipeline(Policy):
         def run() -> Any:
             return super(Pipeline, self).apply(operation, args, kwargs, cancel=cancel)
 
-        return _under(cancel, run, operation)  # type: ignore[no-any-return]  # what the operation returns
+        return under(cancel, run, operation)  # type: ignore[no-any-return]  # what the operation returns
 
     @property
     def layers(self) -> tuple[Layer, ...]:
@@ -215,24 +214,6 @@ class Pipeline(Policy):
 
     def _around(self, function: Callable[..., Any], shape: Shape) -> Callable[..., Any]:
         return stack.compiled(self.layers, function, shape)
-
-
-def _under(cancel: CancelSignal, run: Callable[[], Any], operation: Any) -> Any:
-    """Run with a signal in force for all that asks inside; a stream's reader is not inside."""
-    if not isinstance(cancel, CancelSignal):
-        return run()  # which says what is wrong
-    shape = shape_of_operation(operation) if callable(operation) else Shape.PLAIN
-    if shape is Shape.PLAIN:
-        with ambient.bearing(cancel):
-            return run()
-    if shape is not Shape.COROUTINE:
-        return run()
-
-    async def later() -> Any:
-        with ambient.bearing(cancel):
-            return await run()
-
-    return later()
 
 
 def pipeline(

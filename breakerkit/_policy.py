@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, Self, TypeVar
 
 from breakerkit import _fields as fields
-from breakerkit._shell._around import run_around, unless_cancelled
+from breakerkit._shell._around import run_around, under, unless_cancelled
 from breakerkit._shell._objects import check_callable, guard_callable
 from breakerkit._shell._shapes import shape_of
 from breakerkit._shell._wrapped import guarded_by
@@ -103,10 +103,15 @@ class Policy:
         given = arguments(args, kwargs, cancel)
         if cancel is None:
             return run_around(self, operation, args, given)  # type: ignore[no-any-return]  # what the operation returns
-        if guarded_by(self, operation) and not cancel.cancelled:
-            return operation(*args, **given)  # it asks the policy by itself, once
-        checked = unless_cancelled(operation, cancel, self.name)
-        return run_around(self, checked, args, given)  # type: ignore[no-any-return]  # likewise
+
+        def begin() -> Any:
+            if guarded_by(self, operation) and not cancel.cancelled:
+                return operation(*args, **given)  # it asks the policy by itself, once
+            checked = unless_cancelled(operation, cancel, self.name)
+            return run_around(self, checked, args, given)
+
+        # A guarded function's own waiting sees the signal where it is borne.
+        return under(cancel, begin, operation) if guarded_by(self, operation) else begin()  # type: ignore[no-any-return]  # what the operation returns
 
     @property
     def raises(self) -> tuple[type[BaseException], ...]:

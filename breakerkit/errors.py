@@ -13,6 +13,8 @@
     │   └── DeadlineExceededError     the time of the calls around it was over before it began
     ├── CallTimeoutError (TimeoutError)          your code was run, and time ran out
     ├── WorkerLostError               your code was run by a process that died
+    ├── NoCachedValueError            your code was run and failed, and no stored value could stand in
+    │   └── OriginRestingError (CallRejectedError)   the same, and your code was not run
     ├── AllProvidersFailedError (ExceptionGroup) your code was run with every provider it could be
     └── CallCancelledError            you cancelled it: your code was not run, or nobody waits for it
 
@@ -40,7 +42,9 @@ __all__ = [
     "DeadlineExceededError",
     "LedgerFullError",
     "NameConflictError",
+    "NoCachedValueError",
     "NoProviderError",
+    "OriginRestingError",
     "ProbeLimitError",
     "RuleError",
     "WorkerLostError",
@@ -232,6 +236,51 @@ class WorkerLostError(BreakerkitError):
     def __str__(self) -> str:
         how = "" if self.code is None else f" (exit status {self.code})"
         return f"the worker process of bulkhead {self.name!r} died in the middle of the call{how}"
+
+
+class NoCachedValueError(BreakerkitError):
+    """Say that the origin failed, and that there is no stored value young enough to be served.
+
+    It is raised from the origin's error.
+
+    Attributes:
+        name: name of the cache.
+        key: the key that was asked for.
+    """
+
+    def __init__(self, name: str, key: str) -> None:
+        super().__init__(name, key)
+        self.key = key
+
+    @property
+    def name(self) -> str:
+        """Name of the cache."""
+        return self.args[0]  # type: ignore[no-any-return]  # what __init__ took
+
+    def __str__(self) -> str:
+        return f"cache {self.name!r} has nothing to serve for {self.key!r}"
+
+
+class OriginRestingError(CallRejectedError, NoCachedValueError):
+    """Say the same of an origin that was not asked: a policy refused the call, or it rests.
+
+    Attributes:
+        key: the key that was asked for.
+        reason: that of the refusal.
+        retry_after: seconds until the origin may be asked, ``None`` where that is unknown.
+    """
+
+    policy = "cache"
+
+    def __init__(self, name: str, reason: Any, retry_after: float | None, key: str) -> None:
+        BreakerkitError.__init__(self, name, reason, retry_after, key)
+        self.key = key
+
+    def __str__(self) -> str:
+        return (
+            f"cache {self.name!r} has nothing to serve for {self.key!r}, and the origin was not"
+            f" asked ({self.reason}){_when(self.retry_after)}"
+        )
 
 
 class AllProvidersFailedError(BreakerkitError, ExceptionGroup[Exception]):

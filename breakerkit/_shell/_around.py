@@ -5,16 +5,16 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any
 
+from breakerkit import _ambient as ambient
 from breakerkit._fields import show
 from breakerkit._shell._runs import MAKERS, named_after
 from breakerkit._shell._shapes import Shape, shape_of
 from breakerkit._shell._wrapped import guarded_by
+from breakerkit.cancel import CancelSignal
 from breakerkit.errors import CallCancelledError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from breakerkit.cancel import CancelSignal
 
 
 def check_operation(function: Any) -> None:
@@ -82,6 +82,24 @@ class Checkpoint:
     drop = failed
 
 
+def under(cancel: Any, run: Callable[[], Any], operation: Any) -> Any:
+    """Run with a signal in force for all that asks inside; a stream's reader is not inside."""
+    if not isinstance(cancel, CancelSignal):
+        return run()  # which says what is wrong
+    shape = shape_of_operation(operation) if callable(operation) else Shape.PLAIN
+    if shape is Shape.PLAIN:
+        with ambient.bearing(cancel):
+            return run()
+    if shape is not Shape.COROUTINE:
+        return run()
+
+    async def later() -> Any:
+        with ambient.bearing(cancel):
+            return await run()
+
+    return named_after(operation, later())
+
+
 def unbegun(name: str, signal: CancelSignal) -> CallCancelledError:
     """Return the error for a call that a signal stopped before it began."""
     error = CallCancelledError(name, signal.reason)
@@ -100,11 +118,14 @@ def unless_cancelled(
     check_operation(function)
     point: Any = Checkpoint(signal, name)
     shape = shape_of_operation(function)
-    if shape is not Shape.PLAIN:
-        return MAKERS[shape](lambda _args, _kwargs: point, function)
 
     def checked(*args: Any, **kwargs: Any) -> Any:
         point.admit()
         return function(*args, **kwargs)
 
-    return checked
+    made: Any = checked
+    if shape is not Shape.PLAIN:
+        made = MAKERS[shape](lambda _args, _kwargs: point, function)
+    # No ``__wrapped__``: a policy that guards the function has not let this call in.
+    made._breakerkit_operation = function
+    return made  # type: ignore[no-any-return]  # a function

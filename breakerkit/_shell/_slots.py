@@ -72,6 +72,7 @@ def _plain(gate: SlotGate, find: Find, function: Callable[..., Any]) -> Callable
             if type(value) is not plain:
                 if runs_later(type(value)):
                     held, slot = slot, None
+                    held.mark = mark
                     return carry(gate, held, value)  # type: ignore[arg-type]  # it is a Gate too
                 plain = type(value)
             return value

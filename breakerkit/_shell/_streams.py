@@ -95,6 +95,8 @@ def async_generator_of(start: Start) -> Callable[..., AsyncGenerator[Any, Any]]:
                     thrown = caught
                 # Outside of the handler: it shall not be the context of errors it has no part in.
                 item = await (stream.asend(sent) if thrown is None else stream.athrow(thrown))
+                if thrown is not None and getattr(stream, "ag_frame", stream) is None:
+                    raise thrown  # an event loop that ends had closed the stream before us
         except StopAsyncIteration:
             if isinstance(thrown, GeneratorExit):
                 plan.failed(attempt, thrown)  # left early, though it ended well

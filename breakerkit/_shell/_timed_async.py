@@ -133,10 +133,11 @@ def limit_coroutine(limiter: Limiter, function: Callable[..., Any]) -> Callable[
             expiry.task = None
             if timer is not None:
                 timer.cancel()
-            if expiry.fired and ours(task, expiry, error):
-                bound = getattr(expiry, "bound", limit)
-                raise limiter.expired(bound, own=bound is limit is not outer) from error
+            bound = getattr(expiry, "bound", limit)
+            own = bound is limit is not outer
             ambient.end(limit, outer)
+            if expiry.fired and ours(task, expiry, error):
+                raise limiter.expired(bound, own=own) from error
             limiter.failed(error, end, own=limit is not outer)
             raise
         put(outer)

@@ -10,6 +10,7 @@ from breakerkit import _ambient as ambient
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from breakerkit._ambient import Limit
     from breakerkit._shell._timed import Limiter
 
 
@@ -46,10 +47,22 @@ def _other(limiter: Limiter, future: Any) -> Any:
     )
 
 
+def _check_time(limiter: Limiter, outer: Limit | None, future: Any) -> None:
+    """End a future for which no time is left: it was begun, so that is no rejection.
+
+    Raises:
+        CallTimeoutError: as said.
+    """
+    if outer is not None and (late := ambient.binding(outer))[0] <= 0:
+        future.cancel()
+        raise limiter.expired(late[1], own=False)
+
+
 def _limited_future(limiter: Limiter, future: Any, loop: asyncio.AbstractEventLoop) -> Any:
     outer, now = ambient.live(ambient.limit.get()), limiter.clock.now()
     terms = limiter.terms
     end = now + terms.seconds
+    _check_time(limiter, outer, future)
     limit = limiter.within(outer, now, terms)
     left, bound = ambient.binding(limit)
     next(limiter.ticks)

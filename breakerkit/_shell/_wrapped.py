@@ -37,6 +37,22 @@ def innermost(function: Any) -> Any:
     return function
 
 
+def known(function: Any) -> Any:
+    """Return the function whose arguments a call through ``function`` has: beneath decorators, not partials.
+
+    Nor beneath a decorator that says that its callers' arguments are others.
+    """
+    for _ in range(_DEEPEST):
+        inner = getattr(function, "_breakerkit_operation", None)
+        bound = isinstance(function, functools.partial | functools.partialmethod)
+        if inner is None and not bound and not hasattr(function, "__signature__"):
+            inner = getattr(function, "__wrapped__", None)
+        if inner is None:
+            break
+        function = inner
+    return function
+
+
 def unbound(function: Any) -> Any:
     """Return the function beneath all decorators, or ``None`` where arguments are bound on the way."""
     for _ in range(_DEEPEST):

@@ -24,7 +24,12 @@ from breakerkit.deadline.events import (
     WorkAbandoned,
     WorkEnded,
 )
-from breakerkit.errors import CallTimeoutError, DeadlineExceededError, LedgerFullError
+from breakerkit.errors import (
+    CallCancelledError,
+    CallTimeoutError,
+    DeadlineExceededError,
+    LedgerFullError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,9 +37,12 @@ if TYPE_CHECKING:
     from breakerkit._abandoned import Work
     from breakerkit._ambient import Limit
     from breakerkit._hub import Hub
+    from breakerkit.cancel import CancelSignal
     from breakerkit.clock import Clock
     from breakerkit.deadline.config import TimeoutConfig
 
+#: A caller looks up after so many seconds where there is a signal, which wakes nobody.
+SHORT_NAP = 0.01
 FULL = "ledger full"
 NO_TIME = "no time left"
 
@@ -184,17 +192,18 @@ class TimeoutGuard(Keeper):
         next(self.ticks)
         terms = self.terms
         limit = self.within(outer, now, terms)
-        left, bound = ambient.binding(limit)
         job = Job(self, function, args, kwargs, limit)
         self._take(job)
         try:
             pool.start(job)
-            while not (done := job.wait(left)) and ambient.live(bound) is not bound:
-                left, bound = ambient.binding(limit)  # the call around is over before its time
-        except BaseException:
+            done, bound = self._wait(job, limit)
+        except BaseException as error:
             # The caller is interrupted, or there is no thread: nobody waits any more.
-            if job.leave() and not job.begun:
-                self.give_back(job)  # it will never begin, however long the error is kept
+            if job.leave():
+                if not job.begun:
+                    self.give_back(job)  # it will never begin, however long the error is kept
+                elif isinstance(error, CallCancelledError):
+                    error.abandoned = True
             raise
         own = bound is limit and limit is not outer
         if not done:
@@ -209,6 +218,28 @@ class TimeoutGuard(Keeper):
         if self.clock.now() >= now + terms.seconds:
             self.late()
         return value
+
+    def _wait(self, job: Job, limit: Limit) -> tuple[bool, Limit]:
+        """Wait for the end of a job, or of the time; tell which, and whose limit that was.
+
+        Raises:
+            CallCancelledError: the signal of the calls around is set.
+        """
+        signal: CancelSignal | None = limit[3]
+        left, bound = ambient.binding(limit)
+        while not job.wait(left if signal is None else min(left, SHORT_NAP)):
+            if signal is not None:
+                if signal.cancelled:
+                    error = CallCancelledError(self.name, signal.reason)
+                    error.begun = False
+                    raise error
+                left -= SHORT_NAP  # counted so, for a test may have stopped the clock
+                if left > 0:
+                    continue
+            if ambient.live(bound) is bound:
+                return False, bound
+            left, bound = ambient.binding(limit)  # the call around is over before its time
+        return True, bound
 
     def _give_up(self, job: Job, bound: Limit, *, own: bool) -> Exception:
         if job.begun:

@@ -43,7 +43,7 @@ class FallbackSnapshot:
 class FallbackGuard(Keeper):
     """Settings and numbers of one fallback; it is asked only when a call has not ended well."""
 
-    __slots__ = ("_judge", "config", "failures", "rejections", "served", "used")
+    __slots__ = ("_terms", "config", "failures", "rejections", "served", "used")
 
     kinds = (FallbackUsed, FallbackFailed, ConfigChanged)
     #: Every call is run: only its end can need an answer.
@@ -59,7 +59,10 @@ class FallbackGuard(Keeper):
     def adopt(self, config: FallbackConfig) -> None:
         """Take new settings. Under the lock."""
         self.config = config
-        self._judge = Judge(self.name, config.on)
+        self._terms = (
+            config,
+            Judge(self.name, config.on),
+        )  # as one: calls read both without the lock
 
     def rename(self, name: str) -> None:
         """Take a name, once it is known."""
@@ -75,8 +78,8 @@ class FallbackGuard(Keeper):
         self, error: Exception, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> Cure | None:
         """Return the answer to a call that raised ``error``, ``None`` if that is the caller's."""
-        config = self.config
-        verdict = self._judge.verdict(error)
+        config, judge = self._terms
+        verdict = judge.verdict(error)
         if verdict is Verdict.THE_CALLERS:
             return None
         rejected = verdict is Verdict.REJECTION

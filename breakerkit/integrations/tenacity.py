@@ -77,8 +77,15 @@ class RetryPolicy(ForeignPolicy):
 
     __slots__ = ("spares_rejections",)
 
-    def __init__(self, decorator: Callable[[Any], Any], name: str, *, spares: bool) -> None:
-        super().__init__(decorator, name, "retry", ())
+    def __init__(
+        self,
+        decorator: Callable[[Any], Any],
+        name: str,
+        raises: tuple[type[BaseException], ...],
+        *,
+        spares: bool,
+    ) -> None:
+        super().__init__(decorator, name, "retry", raises)
         self.spares_rejections = spares
 
 
@@ -118,6 +125,10 @@ def retry_policy(
     Raises:
         ConfigError: a setting is wrong.
     """
+    if "retry" in settings:
+        raise ConfigError(
+            f"retry={fields.show(settings['retry'])}: say what is retried by on= and rejections="
+        )
     if not fields.sound(fields.to_positive(attempts)):
         raise ConfigError(f"attempts={fields.show(attempts)}: must be an int of at least 1")
     if wait is not None and not callable(wait):
@@ -133,4 +144,6 @@ def retry_policy(
         "wait": wait_retry_after(otherwise),
         "reraise": True,
     }
-    return RetryPolicy(tenacity.retry(**(given | settings)), name, spares=not rejections)
+    given |= settings
+    raises = () if given["reraise"] else (tenacity.RetryError,)
+    return RetryPolicy(tenacity.retry(**given), name, raises, spares=not rejections)

@@ -35,35 +35,35 @@ class Call(Work):
 class Awaited(Work):
     """A call whose caller is a task."""
 
-    __slots__ = ("_future", "_home")
+    __slots__ = ("_future",)
 
     def __init__(self, *args: Any) -> None:
         from asyncio import get_running_loop  # noqa: PLC0415  # whoever awaits has it
 
         super().__init__(*args)
-        self._home = get_running_loop()
-        self._future = self._home.create_future()
+        self.loop = get_running_loop()
+        self._future = self.loop.create_future()
 
     def deliver(self) -> None:
         """Wake the task, if its loop still runs."""
         with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody waits in it
-            self._home.call_soon_threadsafe(self._look)
+            self.loop.call_soon_threadsafe(self._look)
 
     def wanted(self) -> bool:
         """Tell whether the task is still there."""
-        return not (self.gone or self._home.is_closed())
+        return not (self.gone or self.loop.is_closed())
 
     async def nap(self, seconds: float) -> None:
         """Wait for so long, or until the call has ended."""
         timer = None
         if seconds != float("inf"):
-            timer = self._home.call_later(seconds, self._look)
+            timer = self.loop.call_later(seconds, self._look)
         try:
             await self._future
         finally:
             if timer is not None:
                 timer.cancel()
-        self._future = self._home.create_future()
+        self._future = self.loop.create_future()
 
     def _look(self) -> None:
         if not self._future.done():
@@ -73,22 +73,33 @@ class Awaited(Work):
 class Submitted(Work):
     """A call whose caller holds a future."""
 
-    __slots__ = ("future",)
+    __slots__ = ("_heard", "_runs", "future")
 
     def __init__(self, *args: Any) -> None:
         from concurrent.futures import Future  # noqa: PLC0415  # imported where it is first needed
 
         super().__init__(*args)
+        self._heard = self._runs = False
         self.future: Future[Any] = Future()
         self.future.add_done_callback(self._settled)
 
     def _settled(self, future: Any) -> None:
         if future.cancelled():
+            self.gone = True
+            self._begin_or_notify()  # who waits for several futures hears of it only so
             self.guard.forsake(self)  # it was cancelled while it waited
 
     def wanted(self) -> bool:
         """Tell whether the future was not cancelled; from here on it cannot be."""
-        return self.future.set_running_or_notify_cancel()
+        return self._begin_or_notify()
+
+    def _begin_or_notify(self) -> bool:
+        """Let the future run, or tell those who wait that it was cancelled; either once."""
+        with self._lock:
+            if not self._heard:
+                self._heard = True
+                self._runs = self.future.set_running_or_notify_cancel()
+            return self._runs
 
     def deliver(self) -> None:
         """Settle the future; what is called back then is no concern of the work."""

@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 import traceback
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
 from breakerkit import _ambient as ambient
@@ -59,16 +60,17 @@ def _answer(message: bytes) -> bytes:
 
 
 def _run(left: Any, through: str | None, function: Any, args: Any, kwargs: Any) -> Any:
+    """Call it in a context of its own: what it sets there is not for the next caller."""
+    return copy_context().run(_call, left, through, function, args, kwargs)
+
+
+def _call(left: Any, through: str | None, function: Any, args: Any, kwargs: Any) -> Any:
     if left is not None:
         name, seconds, whole = left
         end = system_clock.now() + seconds
         ambient.limit.set([end, ambient.Terms(whole, name, system_clock), None, None, False])
     inside.set(through)
-    try:
-        return function(*args, **kwargs)
-    finally:
-        inside.set(None)
-        ambient.limit.set(None)
+    return function(*args, **kwargs)
 
 
 def _raised(error: BaseException) -> bytes:

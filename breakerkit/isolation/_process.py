@@ -45,7 +45,10 @@ class ProcessRunner:
     def alive(self) -> bool:
         """Tell whether there is a process."""
         process = self._process
-        return process is not None and process.exitcode is None
+        try:
+            return process is not None and process.exitcode is None
+        except ValueError:  # it has just been closed, by the thread whose it is
+            return False
 
     def run(self, work: Work) -> Any:
         """Run a call over there: what it returns, or raises.

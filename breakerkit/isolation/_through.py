@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from breakerkit._abandoned import ledger
 from breakerkit.errors import CallCancelledError, CallRejectedError
-from breakerkit.isolation._waiters import Patience
+from breakerkit.isolation._waiters import SHORT_NAP, Patience
 
 if TYPE_CHECKING:
     from breakerkit.isolation._callers import Awaited, Call, Submitted
@@ -36,7 +37,7 @@ def run(work: Call) -> Any:
     try:
         rejection = post(guard, work, patience)
         while rejection is None and not work.concluded:
-            pause = patience.pause()
+            pause = patience.pause() or (work.over and SHORT_NAP)
             if pause:
                 work.nap(pause)
             else:
@@ -54,7 +55,7 @@ async def run_async(work: Awaited) -> Any:
     try:
         rejection = post(guard, work, patience)
         while rejection is None and not work.concluded:
-            pause = patience.pause_async()
+            pause = patience.pause_async() or (work.over and SHORT_NAP)
             if pause:
                 await work.nap(pause)
             else:
@@ -76,7 +77,7 @@ def submit(work: Submitted) -> Any:
     guard = work.guard
     patience = Patience(guard.clock, guard.config.max_wait)
     rejection = post(guard, work, patience)
-    if rejection is None and not work.decided and patience.left() != float("inf"):
+    if rejection is None and not work.decided and patience.ends:
         guard.watch.add(guard, work, patience)
     return work.future if rejection is None else _result(work, rejection)
 
@@ -91,14 +92,16 @@ def _late(guard: BulkheadGuard, work: Work, patience: Patience) -> CallRejectedE
     if rejection is not None:
         return rejection
     patience.admitted()  # it has its slot
-    if patience.pause() or work.concluded:
+    if patience.pause() or work.over:
         return None
     if work.leave():
         raise patience.deadline()
-    return None if work.concluded else guard.refuse(work, patience.reason, patience)
+    return None if work.over else guard.refuse(work, patience.reason, patience)
 
 
 def _result(work: Work, rejection: CallRejectedError | None) -> Any:
+    if work.inherited:
+        ledger.add(*work.inherited)  # its caller is answerable for them now
     error: BaseException | None = rejection or work.error
     try:
         if error is None:

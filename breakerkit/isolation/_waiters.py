@@ -48,6 +48,16 @@ class Patience:
         #: The longest time to wait without looking up.
         self.nap = LONGEST_NAP if steady else SHORT_NAP
 
+    @property
+    def ends(self) -> bool:
+        """Whether anything ends the wait: time, or a signal.
+
+        Raises:
+            CallCancelledError: the signal of the calls around is set.
+        """
+        signal = None if self._limit is None else self._limit[3]
+        return self.left() != float("inf") or signal is not None
+
     def admitted(self) -> None:
         """Hear that there is a slot: from here on only the deadline counts."""
         self._end = float("inf")

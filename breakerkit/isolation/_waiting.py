@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from breakerkit._abandoned import ledger
 from breakerkit.errors import BulkheadFullError, CallRejectedError
 from breakerkit.isolation._room import Room
 from breakerkit.isolation._slots import Slot
@@ -40,9 +41,11 @@ class Waiting(Room):
     def _ask_between(self) -> Slot | CallRejectedError:
         """Ask from a destructor or signal handler in the middle of a change: no waiting there."""
         try:
-            return self.open.pop()
+            slot = self.open.pop()
         except IndexError:
             return BulkheadFullError(self.name, FullReason.QUEUE_FULL, None)
+        slot.mark = ledger.mark
+        return slot
 
     def join(self, waiter: Waiter, patience: Patience) -> Slot | CallRejectedError | None:
         """Let a call wait; or return a slot that has come free, or the rejection: no place, no time."""
@@ -122,6 +125,17 @@ class Waiting(Room):
                 self._tune()
         self.tell()
         return rejection
+
+    def withdraw(self, waiter: Waiter) -> bool:
+        """Take a call out of the queue; tell whether it was in it."""
+        now = self._now(waiter.since)
+        with self.lock:
+            waited = self.queue.remove(waiter)
+            if waited:
+                self.waited(waiter, now, admitted=False)
+                self._tune()
+        self.tell()
+        return waited
 
     def refuse(
         self, waiter: Waiter, reason: FullReason, patience: Patience | None = None

@@ -14,38 +14,52 @@ if TYPE_CHECKING:
 class Watch:
     """A thread that looks at the time of submitted calls in the queue, while there are any."""
 
-    __slots__ = ("_lock", "_running", "_watched")
+    __slots__ = ("_changed", "_running", "_watched")
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
         self._running = False
         self._watched: list[tuple[Work, Patience]] = []
 
     def add(self, guard: BulkheadGuard, work: Work, patience: Patience) -> None:
-        """Watch one more."""
-        with self._lock:
+        """Watch one more; where no thread can be begun for that, it leaves the queue.
+
+        Raises:
+            BaseException: that of the thread that cannot be begun.
+        """
+        with self._changed:
             self._watched.append((work, patience))
             begin, self._running = not self._running, True
-        if begin:
-            name = f"breakerkit bulkhead {guard.name} queue"
+            self._changed.notify_all()
+        if not begin:
+            return
+        name = f"breakerkit bulkhead {guard.name} queue"
+        try:
             threading.Thread(target=self._run, args=(guard,), name=name, daemon=True).start()
+        except BaseException:
+            with self._changed:
+                self._running = False
+                self._watched = [one for one in self._watched if one[0] is not work]
+            guard.forsake(work)
+            raise
 
     def _run(self, guard: BulkheadGuard) -> None:
-        wait = threading.Event().wait
         while watched := self._still():
-            pauses = [_look(guard, work, patience) for work, patience in watched]
-            wait(min(pauses))
+            pause = min(_look(guard, work, patience) for work, patience in watched)
+            with self._changed:
+                if len(watched) == len(self._watched):  # else there is one more
+                    self._changed.wait(pause)
 
     def _still(self) -> list[tuple[Work, Patience]]:
-        with self._lock:
+        with self._changed:
             self._watched = [one for one in self._watched if not _over(one[0])]
             self._running = bool(self._watched)
-            return self._watched
+            return list(self._watched)
 
 
 def _over(work: Work) -> bool:
     """Tell whether a call waits no longer."""
-    return work.decided or work.begun or work.concluded or work.future.cancelled()  # type: ignore[attr-defined]  # a Submitted
+    return work.decided or work.begun or work.over or work.future.cancelled()  # type: ignore[attr-defined]  # a Submitted
 
 
 def _look(guard: BulkheadGuard, work: Work, patience: Patience) -> float:
@@ -57,8 +71,8 @@ def _look(guard: BulkheadGuard, work: Work, patience: Patience) -> float:
             return pause
         error = guard.give_up(work, patience)
     except BaseException as raised:  # its signal is set, or a clock of the user's is broken
-        error = raised
-        guard.forsake(work)
+        # One that has a slot meanwhile runs: its caller hears what comes of it.
+        error = raised if guard.withdraw(work) else None
     if error is not None:
         work.conclude(None, error)
     return 0.0

@@ -30,7 +30,9 @@ class Work(Waiter):
         kwargs: with what.
         context: the context variables of the caller.
         title: what the call is, for those who look at abandoned work.
-        concluded: whether it has ended, or will never begin.
+        over: whether it has ended, or will never begin: nobody can leave it any more.
+        concluded: whether what came of it is here, too.
+        inherited: works that it has abandoned in its turn, for the caller who gets the result.
         value: what it returned.
         error: what it raised.
     """
@@ -49,7 +51,9 @@ class Work(Waiter):
         "function",
         "gone",
         "guard",
+        "inherited",
         "kwargs",
+        "over",
         "title",
         "value",
     )
@@ -73,12 +77,14 @@ class Work(Waiter):
         self.kwargs = kwargs
         self.context: contextvars.Context | None = contextvars.copy_context()
         self.title = title
-        self._lock = threading.Lock()
+        # Reentrant: a future that is cancelled in the middle of it calls back at once.
+        self._lock = threading.RLock()
         self._begun: tuple[threading.Thread, float] | None = None
         self._left: abandoned.Work | None = None
         #: Whether the caller has gone away.
         self.gone = False
-        self.concluded = self._told = False
+        self.over = self.concluded = self._told = False
+        self.inherited: list[abandoned.Work] = []
         self.value: Any = None
         self.error: BaseException | None = None
 
@@ -123,6 +129,8 @@ class Work(Waiter):
             value = self._run(runner)
         except BaseException as raised:
             error = raised
+        if mark != ledger.mark:
+            self.inherited = ledger.since(mark)
         try:
             self._end(mark)
             self.guard.release(slot, mark)
@@ -135,7 +143,7 @@ class Work(Waiter):
     def _begin(self) -> Any:
         """Take the slot along, unless nobody wants the call any more."""
         with self._lock:
-            if self._begun is not None or self.concluded:
+            if self._begun is not None or self.over:
                 return None  # it came here twice, after an interrupt
             if self.wanted():
                 self._begun = threading.current_thread(), time.monotonic()
@@ -154,18 +162,19 @@ class Work(Waiter):
     def _end(self, mark: int) -> None:
         self._pool.done()
         with self._lock:
-            self.concluded = True
+            self.over = True
             left = self._left
         if left is not None:
             left.end(mark)
 
     def conclude(self, value: Any, error: BaseException | None) -> None:
         """Tell the caller what came of it."""
-        self.concluded = True
-        if self._told:
-            return
-        self._told = True
-        self.value, self.error = value, error
+        with self._lock:
+            if self._told:
+                return
+            self._told = self.over = True
+            self.value, self.error = value, error
+            self.concluded = True  # last: whoever sees it takes the result
         # Held no longer than need be, by whatever keeps a future or a traceback.
         self.function = self.args = self.kwargs = self.context = None
         self.deliver()
@@ -185,7 +194,7 @@ class Work(Waiter):
         """Go away: not begun, it will not run; begun, it goes on as abandoned work. Tell whether it does."""
         with self._lock:
             self.gone = True
-            if self.concluded or self._left is not None:
+            if self.over or self._left is not None:
                 return self._left is not None
             begun = self._begun
             if begun is not None:

@@ -134,11 +134,12 @@ class BulkheadGuard(Waiting):
 
         Args:
             slot: the slot.
-            mark: the ledger's when the call began; ``None``: nothing was left.
+            mark: the ledger's when the call began; ``None``: as the slot says.
         """
         if not self.mine(slot):
             return
-        if mark is not None and mark != ledger.mark and (left := ledger.since(mark)):
+        mark = slot.mark if mark is None else mark
+        if mark != ledger.mark and (left := ledger.since(mark)):
             _Held(self, slot, left)
             return
         self.returned.append(slot)
@@ -158,7 +159,7 @@ class BulkheadGuard(Waiting):
 
     def drop(self, entry: Slot, *, decided: bool = False) -> None:  # noqa: ARG002  # a gate's form
         """Hear from a destructor that a call has ended somehow."""
-        self.release(entry)
+        self.release(entry, ledger.mark)
 
     def check_sync(self) -> None:
         """Serve sync calls, always."""
@@ -182,4 +183,4 @@ class _Held:
 
     def _one_less(self) -> None:
         if self._left.pop():
-            self._guard.release(self._slot)
+            self._guard.release(self._slot, ledger.mark)

@@ -21,6 +21,7 @@ from breakerkit import (
     CallEndedLate,
     CallTimedOut,
     CallTimeoutError,
+    CancelSignal,
     DeadlineExceededError,
     LedgerFullError,
     TimeoutRejected,
@@ -32,6 +33,7 @@ from breakerkit import (
     current_deadline,
     timeout,
 )
+from breakerkit._ambient import bearing
 from breakerkit.deadline import _jobs
 from breakerkit.deadline import _workers as workers
 from breakerkit.testing import ManualClock, capture_events
@@ -607,3 +609,40 @@ def test_a_limit_in_a_thread_that_began_under_a_shorter_one(hanging: Hanging):
     thread.join(LONG)
     assert [one.name for one in caught] == ["inner"]
     assert (outer.snapshot().expired, inner.snapshot().expired) == (0, 1)
+
+
+def test_a_signal_lets_the_caller_go():
+    """The signal of the calls around is set while the work goes on: the caller leaves it behind."""
+    one, signal, go_on, began = (
+        timeout(60, mode="abandon"),
+        CancelSignal(),
+        threading.Event(),
+        threading.Event(),
+    )
+    seen: list[BaseException] = []
+
+    def work() -> None:
+        began.set()
+        go_on.wait(20)
+
+    def call() -> None:
+        try:
+            with bearing(signal):
+                one.call(work)
+        except CallCancelledError as error:
+            seen.append(error)
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    assert began.wait(20)
+    signal.cancel("no")
+    thread.join(20)
+    (error,) = seen
+    assert (error.begun, error.abandoned, error.reason) == (False, True, "no")
+    assert [work.name for work in abandoned_work()] == [one.name]
+    go_on.set()
+    until(lambda: not abandoned_work())
+    with bearing(CancelSignal()), pytest.raises(CallTimeoutError):
+        timeout(0.02, mode="abandon").call(threading.Event().wait, 0.2)
+    with bearing(CancelSignal()):
+        assert one.call(int) == 0

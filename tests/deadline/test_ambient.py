@@ -319,3 +319,11 @@ def _compare(model: Model) -> None:
     with pytest.raises(CallTimeoutError) as caught:
         check_deadline()
     assert caught.value.name == expected[1]
+
+
+def test_a_deadline_that_outlives_its_call(clock: ManualClock):
+    """It never says that more is left than there ever was."""
+    with timeout(2, clock=clock).guard():
+        seen = current_deadline()
+    assert seen.remaining == 2
+    assert "2 of 2 s left" in repr(seen)

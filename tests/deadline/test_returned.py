@@ -326,3 +326,19 @@ async def test_a_coroutine_that_is_refused(clock: ManualClock, mode: Any):
         clock.advance(2)
         with pytest.raises(DeadlineExceededError):
             await refused
+
+
+async def test_a_future_for_which_no_time_is_left(clock: ManualClock):
+    """It was begun, so that is no rejection; it is cancelled."""
+    one, outer = timeout(60, clock=clock), timeout(5, name="outer", clock=clock)
+    tasks: list[Any] = []
+
+    def slow() -> Any:
+        tasks.append(asyncio.ensure_future(asyncio.sleep(60)))
+        clock.advance(5)
+        return tasks[0]
+
+    with pytest.raises(CallTimeoutError, match="'outer'"), outer.guard():
+        await one.call(slow)
+    await asyncio.wait(tasks)
+    assert tasks[0].cancelled()

@@ -232,6 +232,7 @@ async def test_retry_policy_in_a_pipeline(circuit: Circuit) -> None:
     [
         (lambda: retry_policy("r", attempts=0), "attempts=0: must be an int of at least 1"),
         (lambda: retry_policy("r", attempts="3"), "attempts='3': must be"),  # type: ignore[arg-type]  # that is wrong
+        (lambda: retry_policy("r", retry=tenacity.retry_always), "retry=.*: say what is retried"),
         (lambda: retry_policy("r", wait=1), "wait=1: must be a wait of tenacity's"),
         (lambda: retry_policy("r", on="x"), "on='x': must be exception types, or a predicate"),  # type: ignore[arg-type]  # likewise
         (lambda: retry_unless_rejected(3), "on=3: must be"),  # type: ignore[arg-type]  # likewise
@@ -242,6 +243,12 @@ def test_wrong_settings(make: Callable[[], Any], text: str) -> None:
     """What is wrong is said when the retry is made, not when the first call fails."""
     with pytest.raises(ConfigError, match=text):
         make()
+
+
+def test_a_retry_that_wraps_its_last_error() -> None:
+    """It says so to whoever looks at the order of a pipeline."""
+    assert retry_policy("r").raises == ()
+    assert retry_policy("r", reraise=False).raises == (tenacity.RetryError,)
 
 
 def test_the_usual_wait_is_short() -> None:

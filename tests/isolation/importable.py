@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -121,3 +122,13 @@ def kill_me() -> None:
 def make_unsendable() -> Any:
     """Return what does not pickle."""
     return lambda: None
+
+
+_tenant: ContextVar[str | None] = ContextVar("tenant", default=None)
+
+
+def tenant(name: str) -> Any:
+    """Set a context variable, and return what it was."""
+    before = _tenant.get()
+    _tenant.set(name)
+    return before

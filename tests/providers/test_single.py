@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 
 import pytest
@@ -109,3 +110,22 @@ def test_failsafe_logs_a_handful_of_lines(caplog):
         for _ in range(10_000):
             line.call(both)
     assert len(caplog.records) == 5
+
+
+def test_an_async_generator_that_is_half_read_when_its_loop_ends():
+    """The loop closes it, and nothing is said of that."""
+    said: list[object] = []
+
+    @failover(["a"])
+    async def items(provider: str):
+        yield provider
+        yield provider
+
+    async def main():
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: said.append(context))
+        kept.append(items())
+        assert await anext(kept[0]) == "a"
+
+    kept: list[object] = []
+    asyncio.run(main())
+    assert said == []
