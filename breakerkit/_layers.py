@@ -35,11 +35,10 @@ class PolicyLike(Protocol):
 class Layer:
     """One policy of a pipeline."""
 
-    __slots__ = ("kind", "name", "ours", "policy", "raises")
+    __slots__ = ("kind", "ours", "policy", "raises")
 
     def __init__(self, policy: Any) -> None:
         self.policy = policy
-        self.name: str = policy.name
         kind = getattr(policy, "kind", None)
         self.kind: str = kind if isinstance(kind, str) else type(policy).__name__
         self.raises: tuple[type[BaseException], ...] = tuple(getattr(policy, "raises", ()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any, Generic, TypeVar
 
 import attrs
@@ -67,7 +68,9 @@ def name_of(value: object) -> str:
         text = f"{fields.show(value)} at {id(value):#x}"
     if len(text) <= LONGEST:
         return str(text)
-    return f"{text[:LONGEST]}...{hash(text) & 0xFFFFFFFF:08x}"
+    # Not hash(): that of a text is another one in each process, and names stand in logs of many.
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
+    return f"{text[:LONGEST]}...{digest}"
 
 
 def wrapped(value: Any) -> Provider[Any]:
