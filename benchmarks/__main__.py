@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
-from benchmarks import growth, report
+from benchmarks import growth, report, stores
 from benchmarks.harness import ENOUGH_ROUNDS, Subject, run
 from benchmarks.peers import PEERS, peer_subjects
 from benchmarks.shapes import GROUPS
@@ -26,6 +26,8 @@ GROWING: dict[str, Callable[[Effort], list[Subject]]] = {
     "waiters": lambda _effort: growth.waiter_subjects(),
     "keys": lambda effort: growth.key_subjects(effort.keys),
     "threads": lambda _effort: growth.thread_subjects(),
+    "entries": lambda effort: stores.entry_subjects(effort.entries),
+    "valkey-hit": lambda _effort: stores.valkey_subjects(),
 }
 APART = ("memory", "import")
 EVERYTHING = (*GROUPS, *GROWING, *APART)
@@ -39,10 +41,11 @@ class Effort(NamedTuple):
     keys: tuple[int, ...]
     breakers: int
     imports: int
+    entries: tuple[int, ...]
 
 
-FULL = Effort(21, 20_000_000, growth.KEYS, growth.BREAKERS, 11)
-QUICK = Effort(3, 2_000_000, growth.KEYS[:-1], 1_000, 3)
+FULL = Effort(21, 20_000_000, growth.KEYS, growth.BREAKERS, 11, stores.ENTRIES)
+QUICK = Effort(3, 2_000_000, growth.KEYS[:-1], 1_000, 3, stores.ENTRIES[:-2])
 
 
 class _Parser(argparse.ArgumentParser):
@@ -117,7 +120,10 @@ def subjects_of(wanted: Sequence[str], effort: Effort, result: Result) -> list[S
         made += theirs
     for key, make in GROWING.items():
         if key in wanted:
-            made += make(effort)
+            try:
+                made += make(effort)
+            except stores.Skipped as why:
+                result.skipped[key] = str(why)
     return [*made, loop_cost()] if made else []
 
 

@@ -1,4 +1,4 @@
-"""The other circuit breakers, each used the way its own README shows.
+"""The other circuit breakers, and caches, each used the way its own README shows.
 
 All of them decorate, since that is what every one of them documents first, and
 keep their own defaults except where a group is about a setting. A group that a
@@ -15,6 +15,7 @@ from importlib import import_module, metadata
 from typing import TYPE_CHECKING, Any
 
 from benchmarks import policies
+from benchmarks.shapes import Refused
 from benchmarks.subjects import AN_HOUR, subject
 
 if TYPE_CHECKING:
@@ -226,6 +227,23 @@ def _fluxgate() -> Offer:
     )
 
 
+def _cashews() -> Offer:
+    cache = import_module("cashews").Cache()
+    cache.setup("mem://")
+    return Offer(Refused, {"async-stale-hit": cache(ttl=AN_HOUR)})
+
+
+def _dogpile() -> Offer:
+    region = import_module("dogpile.cache").make_region()
+    region.configure("dogpile.cache.memory", expiration_time=AN_HOUR)
+    return Offer(Refused, {"stale-hit": region.cache_on_arguments()})
+
+
+def _aiocache() -> Offer:
+    lib = import_module("aiocache")
+    return Offer(Refused, {"async-stale-hit": lib.cached(ttl=AN_HOUR)})
+
+
 #: Every peer by the name it has on the package index.
 PEERS: dict[str, Callable[[], Offer]] = {
     "pybreaker": _pybreaker,
@@ -237,6 +255,9 @@ PEERS: dict[str, Callable[[], Offer]] = {
     "interlock-cb": _interlock,
     "pyresilience": _pyresilience,
     "fluxgate": _fluxgate,
+    "cashews": _cashews,
+    "dogpile.cache": _dogpile,
+    "aiocache": _aiocache,
 }
 
 

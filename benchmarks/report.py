@@ -13,6 +13,7 @@ from benchmarks.growth import TABLE
 from benchmarks.harness import ENOUGH_ROUNDS, Spread, spread
 from benchmarks.peers import NOTES
 from benchmarks.shapes import GROUPS
+from benchmarks.stores import BARE_GET
 from benchmarks.subjects import BARE, CLOSURE, OURS, WRAPT
 from benchmarks.targets import Result, verdicts
 
@@ -28,6 +29,7 @@ POLICIES = (
     "bulkhead", "async-bulkhead", "fallback", "degradable", "timeout", "async-timeout", "failover",
     "pipeline", "async-pipeline",
 )  # fmt: skip
+CACHES = ("stale-hit", "async-stale-hit")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +63,11 @@ def tables(result: Result) -> list[Table]:
         _matrix(result, "Call shapes, ratio to the no-op closure of the same shape", SHAPES),
         _matrix(result, "Rules, listeners and rejection, ratio to the closure", RULES),
         _matrix(result, "Other policies, ratio to the closure", POLICIES),
+        _matrix(result, "Cache hits in memory, ratio to the closure", CACHES),
         _growing(result, "windows", "100", "Count windows, per success", "window"),
         _growing(result, "waiters", "10", "Bulkhead: one more joins the queue and leaves", "queue"),
+        _growing(result, "entries", "10", "Cache hits in memory, by values stored", "store"),
+        _against(result, "valkey-hit", "Cache hits in a Valkey", BARE_GET),
         _beside(result, "keys", "Keyed breakers, ns per call", TABLE),
         _beside(result, "threads", "One breaker under several threads, ns per call", CLOSURE),
         _verdicts(result),
@@ -122,6 +127,14 @@ def _growing(result: Result, group: str, baseline: str, title: str, what: str) -
     return Table(title, [what, "ns", f"to a {what} of {baseline}"], rows)
 
 
+def _against(result: Result, group: str, title: str, baseline: str) -> Table:
+    rows = [
+        [name, f"{_ns(result, group, name):.0f}", _ratio(result.ratio(group, name, baseline))]
+        for name in result.samples.get(group, {})
+    ]
+    return Table(title, ["", "ns", f"to {baseline}"], rows)
+
+
 def _beside(result: Result, what: str, title: str, baseline: str) -> Table:
     rows = []
     for group in result.samples:
@@ -155,7 +168,7 @@ def _caveats(result: Result) -> list[str]:
             f"{result.rounds} rounds, fewer than {ENOUGH_ROUNDS}: it runs, but how fast is open."
         )
     absent = [f"{name}: {why}" for name, why in result.peers.items() if not why[:1].isdigit()]
-    return notes + absent
+    return notes + absent + [f"{what}: skipped, {why}" for what, why in result.skipped.items()]
 
 
 def _foot(result: Result) -> Iterator[str]:
@@ -227,6 +240,7 @@ def as_json(result: Result) -> str:
         "groups": groups,
         "bytes_per_breaker": result.memory,
         "import": result.imports and _imports(result.imports),
+        "skipped": result.skipped,
         "promises": [
             {"about": made.about, "promised": made.promised, "found": made.found, "kept": made.kept}
             for made in verdicts(result)

@@ -219,6 +219,14 @@ GROUPS: dict[str, Group] = {
             function_loop,
         ),
         Group("async-pipeline", "async pipeline", "the same, awaited", awork, await_loop),
+        Group(
+            "stale-hit",
+            "cache hit",
+            "a value that is in the memory store, and younger than the refresh period",
+            work,
+            function_loop,
+        ),
+        Group("async-stale-hit", "async cache hit", "the same, awaited", awork, await_loop),
     )
 }
 

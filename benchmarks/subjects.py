@@ -142,6 +142,7 @@ CLOSURES: dict[str, Callable[[Any], Any]] = {
     "async-bulkhead": _async_closure,
     "async-timeout": policies.under_asyncio_timeout,
     "async-pipeline": _async_closure,
+    "async-stale-hit": _async_closure,
 }
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.harness import Samples, Spread, ratios
 from benchmarks.shapes import GROUPS
+from benchmarks.stores import BARE_GET
 from benchmarks.subjects import CLOSURE, OURS
 
 if TYPE_CHECKING:
@@ -29,11 +30,17 @@ AT_MOST = {
     "timeout": 5.0,
     "async-timeout": 1.15,
     "pipeline": 10.0,
+    "stale-hit": 12.0,
+    "async-stale-hit": 12.0,
 }
 #: The time per success in the largest window, as a ratio to that in a window of 100.
 WINDOW_GROWTH = 1.10
 #: The time of one admission in the longest queue, as a ratio to that in a queue of 10.
 QUEUE_GROWTH = 1.10
+#: The time of a hit in the largest memory store, as a ratio to that in a store of 10.
+STORE_GROWTH = 1.10
+#: The time of a hit in a Valkey, as a ratio to one bare GET of the same client.
+VALKEY_HIT = 1.3
 BYTES_PER_BREAKER = 3 * 1024
 IMPORT_MILLISECONDS = 30.0
 
@@ -49,6 +56,7 @@ class Result:
         samples: nanoseconds per call, by group, name and round.
         memory: bytes per breaker, by how it was made.
         imports: what ``import breakerkit`` costs.
+        skipped: what could not be measured here, and why.
     """
 
     machine: str
@@ -57,6 +65,7 @@ class Result:
     samples: Samples = field(default_factory=dict)
     memory: dict[str, float] = field(default_factory=dict)
     imports: Imports | None = None
+    skipped: dict[str, str] = field(default_factory=dict)
 
     def ratio(self, group: str, name: str, baseline: str = CLOSURE) -> Spread | None:
         """Return the ratio to the baseline, taken round by round; ``None`` if not measured."""
@@ -82,6 +91,8 @@ def verdicts(result: Result) -> list[Verdict]:
         *(made for key in GROUPS for made in _of_group(result, key)),
         *_of_growth(result, "windows", "100", "100000", "window", WINDOW_GROWTH),
         *_of_growth(result, "waiters", "10", "10000", "queue", QUEUE_GROWTH),
+        *_of_growth(result, "entries", "10", "1000000", "store", STORE_GROWTH),
+        *_of_valkey(result),
         *(_of_memory(about, size) for about, size in result.memory.items()),
         *(_of_import(result.imports) if result.imports else ()),
     ]
@@ -120,6 +131,14 @@ def _of_growth(
     promised = f"at most {most:.2f} x a {what} of {small}"
     about = f"{what} of {int(large):,}".replace(",", " ")
     yield Verdict(about, promised, f"{growth.median:.2f}", growth.median <= most)
+
+
+def _of_valkey(result: Result) -> Iterator[Verdict]:
+    ratio = result.ratio("valkey-hit", OURS, BARE_GET)
+    if ratio is not None:
+        promised = f"at most {VALKEY_HIT:.2f} x one bare GET"
+        found = f"{ratio.median:.2f}"
+        yield Verdict("hit in a Valkey", promised, found, kept=ratio.median <= VALKEY_HIT)
 
 
 def _of_memory(about: str, size: float) -> Verdict:

@@ -6,12 +6,14 @@ The house, from the door down; a room may import those below it, never above:
     _pipeline                         several policies as one
     _decorators  _bulkhead  _timeout  the public verbs: arguments -> config -> policy
     _fallback  _degradable  _failover
+    _stale
     _making  _keyed  _registry        from settings to a policy; names
     _breaker                          what users hold
     _policy                           what users hold of any policy
     _shell/                           how functions are called
     circuit/  isolation/  deadline/   what each policy decides; no wing knows another
-    degrade/  providers/
+    degrade/  providers/  stale/
+    store/                            where a cache keeps values (store/redis: outside)
     _keeper  _hub                     name, clock, lock, listeners of any policy
     _ambient  _outcome  _fields ...   deadlines in force, what an end means, checked settings
     errors  events  clock  cancel     the public shelf
@@ -47,7 +49,9 @@ from breakerkit.errors import (
     DeadlineExceededError,
     LedgerFullError,
     NameConflictError,
+    NoCachedValueError,
     NoProviderError,
+    OriginRestingError,
     ProbeLimitError,
     RuleError,
     WorkerLostError,
@@ -80,6 +84,7 @@ if TYPE_CHECKING:
     from breakerkit._layers import PolicyLike, as_policy
     from breakerkit._pipeline import Pipeline, PipelineSnapshot, PipelineWarning, pipeline
     from breakerkit._shell._timed_block import TimeoutBlock
+    from breakerkit._stale import StaleCache, stale_if_error
     from breakerkit._timeout import Timeout, timeout
     from breakerkit.circuit._snapshot import Snapshot
     from breakerkit.deadline._view import TimeoutSnapshot
@@ -132,6 +137,24 @@ if TYPE_CHECKING:
         RetryQueued,
         RetrySucceeded,
     )
+    from breakerkit.stale._counts import CacheInfo
+    from breakerkit.stale._course import Fetched
+    from breakerkit.stale.config import StaleConfig
+    from breakerkit.stale.disaster import DisasterCall, raise_, return_value
+    from breakerkit.stale.events import (
+        DisasterStruck,
+        LowHitRatio,
+        RefreshFailed,
+        Source,
+        StaleServed,
+        StoreLost,
+        StoreRestored,
+        ValueRefreshed,
+    )
+    from breakerkit.stale.keys import AmbiguousKeyError
+    from breakerkit.store.commands import Store
+    from breakerkit.store.memory import MemoryStore
+    from breakerkit.store.redis import RedisStore
 
 __version__ = "0.1.0"
 
@@ -140,10 +163,12 @@ _LATER = {
     "OpenContext": "_context",
     "Snapshot": "circuit._snapshot",
     "AbandonedWork": "_abandoned",
+    "AmbiguousKeyError": "stale.keys",
     "Bulkhead": "_bulkhead",
     "BulkheadConfig": "isolation.config",
     "BulkheadRejected": "isolation.events",
     "BulkheadSnapshot": "isolation._view",
+    "CacheInfo": "stale._counts",
     "CallDegraded": "degrade.events",
     "CallDequeued": "isolation.events",
     "CallEndedLate": "deadline.events",
@@ -154,6 +179,8 @@ _LATER = {
     "DegradableConfig": "degrade.config",
     "DegradableSnapshot": "degrade.switch",
     "Degradation": "degrade.rules",
+    "DisasterCall": "stale.disaster",
+    "DisasterStruck": "stale.events",
     "FailedOver": "providers.events",
     "Failover": "_failover",
     "FailoverConfig": "providers.config",
@@ -164,9 +191,12 @@ _LATER = {
     "FallbackFailed": "degrade.events",
     "FallbackSnapshot": "degrade.guard",
     "FallbackUsed": "degrade.events",
+    "Fetched": "stale._course",
     "Finding": "_advice",
     "FullReason": "isolation.events",
     "GiveUpReason": "providers.events",
+    "LowHitRatio": "stale.events",
+    "MemoryStore": "store.memory",
     "NoProviderReason": "providers.events",
     "Order": "providers.config",
     "PendingRetry": "providers._view",
@@ -178,6 +208,8 @@ _LATER = {
     "ProviderFailed": "providers.events",
     "ProviderSnapshot": "providers._view",
     "ProvidersExhausted": "providers.events",
+    "RedisStore": "store.redis",
+    "RefreshFailed": "stale.events",
     "RetryGivenUp": "providers.events",
     "RetryQueued": "providers.events",
     "RetrySucceeded": "providers.events",
@@ -190,7 +222,14 @@ _LATER = {
     "RulesRefused": "degrade.events",
     "RulesReloaded": "degrade.events",
     "ShareSnapshot": "isolation._view",
+    "Source": "stale.events",
+    "StaleCache": "_stale",
+    "StaleConfig": "stale.config",
+    "StaleServed": "stale.events",
     "StandingRule": "degrade._standing",
+    "Store": "store.commands",
+    "StoreLost": "stale.events",
+    "StoreRestored": "stale.events",
     "Strategy": "providers.config",
     "Timeout": "_timeout",
     "TimeoutBlock": "_shell._timed_block",
@@ -198,6 +237,7 @@ _LATER = {
     "TimeoutMode": "deadline.config",
     "TimeoutRejected": "deadline.events",
     "TimeoutSnapshot": "deadline._view",
+    "ValueRefreshed": "stale.events",
     "WorkAbandoned": "deadline.events",
     "WorkEnded": "deadline.events",
     "WorkerLost": "isolation.events",
@@ -211,6 +251,9 @@ _LATER = {
     "failover": "_failover",
     "fallback": "_fallback",
     "pipeline": "_pipeline",
+    "raise_": "stale.disaster",
+    "return_value": "stale.disaster",
+    "stale_if_error": "_stale",
     "timeout": "_timeout",
 }
 
@@ -230,6 +273,7 @@ def __dir__() -> list[str]:
 __all__ = [
     "AbandonedWork",
     "AllProvidersFailedError",
+    "AmbiguousKeyError",
     "Backoff",
     "BreakerConfig",
     "BreakerEvent",
@@ -240,6 +284,7 @@ __all__ = [
     "BulkheadFullError",
     "BulkheadRejected",
     "BulkheadSnapshot",
+    "CacheInfo",
     "CallCancelledError",
     "CallDegraded",
     "CallDequeued",
@@ -264,6 +309,8 @@ __all__ = [
     "DegradableConfig",
     "DegradableSnapshot",
     "Degradation",
+    "DisasterCall",
+    "DisasterStruck",
     "Event",
     "Evidence",
     "FailedOver",
@@ -276,6 +323,7 @@ __all__ = [
     "FallbackFailed",
     "FallbackSnapshot",
     "FallbackUsed",
+    "Fetched",
     "Finding",
     "FullReason",
     "GiveUpReason",
@@ -284,15 +332,19 @@ __all__ = [
     "GuardedByKey",
     "KeyedBreakers",
     "LedgerFullError",
+    "LowHitRatio",
+    "MemoryStore",
     "Mode",
     "ModeHandle",
     "NameConflictError",
+    "NoCachedValueError",
     "NoProviderError",
     "NoProviderReason",
     "OpenCallback",
     "OpenContext",
     "OpenReason",
     "Order",
+    "OriginRestingError",
     "PendingRetry",
     "Pipeline",
     "PipelineSnapshot",
@@ -303,6 +355,8 @@ __all__ = [
     "ProviderFailed",
     "ProviderSnapshot",
     "ProvidersExhausted",
+    "RedisStore",
+    "RefreshFailed",
     "Registry",
     "RetryGivenUp",
     "RetryQueued",
@@ -318,9 +372,16 @@ __all__ = [
     "RulesReloaded",
     "ShareSnapshot",
     "Snapshot",
+    "Source",
+    "StaleCache",
+    "StaleConfig",
+    "StaleServed",
     "StandingRule",
     "State",
     "StateChanged",
+    "Store",
+    "StoreLost",
+    "StoreRestored",
     "Strategy",
     "SystemClock",
     "Timeout",
@@ -330,6 +391,7 @@ __all__ = [
     "TimeoutRejected",
     "TimeoutSnapshot",
     "TripRule",
+    "ValueRefreshed",
     "WallClock",
     "WorkAbandoned",
     "WorkEnded",
@@ -349,7 +411,10 @@ __all__ = [
     "fallback",
     "pipeline",
     "protect",
+    "raise_",
     "registry",
+    "return_value",
+    "stale_if_error",
     "system_clock",
     "timeout",
 ]

@@ -1,6 +1,6 @@
 """The command line: ``breakerkit demo`` plays a recorded outage, without and with a breaker.
 
-The rooms of that demo; its parts serve the other two as well:
+The rooms of that demo; its parts serve the others as well:
 
     _arguments  _options  what may be said           _trace    what a recorded call is
     _demo       the whole play                       _jtl      how JMeter writes it
@@ -15,6 +15,7 @@ The other demos:
 
     avalanche/   ``breakerkit demo avalanche``: one dependency hangs, without and with isolation
     switchover/  ``breakerkit demo failover``: one provider dies, without and with failover
+    staleness/   ``breakerkit demo stale``: a service dies, then the store of its cache
 
 It uses breakerkit as any program would: its public names alone.
 """
@@ -40,6 +41,7 @@ _PLAYS = {
     "demo": "breakerkit.cli._demo",
     "demo avalanche": "breakerkit.cli.avalanche._play",
     "demo failover": "breakerkit.cli.switchover._play",
+    "demo stale": "breakerkit.cli.staleness._play",
 }
 _FAILED, _WRONG_USE, _INTERRUPTED, _PIPE_CLOSED = 1, 2, 130, 141
 

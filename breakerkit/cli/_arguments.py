@@ -10,7 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import breakerkit
-from breakerkit.cli._options import AvalancheOptions, FailoverOptions, Options, UsageError
+from breakerkit.cli._options import (
+    AvalancheOptions,
+    FailoverOptions,
+    Options,
+    StaleOptions,
+    UsageError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +27,7 @@ __all__ = [
     "AvalancheOptions",
     "FailoverOptions",
     "Options",
+    "StaleOptions",
     "UsageError",
     "parse_arguments",
 ]
@@ -31,13 +38,16 @@ MOST_THREADS = 500
 PICTURE = "breakerkit-demo.svg"
 AVALANCHE_PICTURE = "breakerkit-demo-avalanche.svg"
 FAILOVER_PICTURE = "breakerkit-demo-failover.svg"
+STALE_PICTURE = "breakerkit-demo-stale.svg"
 
 _DEMO, _AVALANCHE, _FAILOVER = Options.command, AvalancheOptions.command, FailoverOptions.command
+_STALE = StaleOptions.command
 _ALLOWED = {
     _DEMO: "demo with --trace, --speed, --threads and --svg, --help and --version;"
-    " demo avalanche and demo failover, each with --help",
+    " demo avalanche, demo failover and demo stale, each with --help",
     _AVALANCHE: "demo avalanche with --trace, --speed and --svg, and --help",
     _FAILOVER: "demo failover with --speed and --svg, and --help",
+    _STALE: "demo stale with --trace, --speed and --svg, and --help",
 }
 
 
@@ -62,7 +72,11 @@ def parse_arguments(arguments: Sequence[str]) -> AnyOptions:
         name: commands.add_parser(name, help=short, description=long, allow_abbrev=False)
         for name, (short, long) in _DEMOS.items()
     }
-    demos[_DEMO].epilog = "Two more demos: breakerkit demo avalanche, breakerkit demo failover."
+    demos[
+        _DEMO
+    ].epilog = (
+        "More demos: breakerkit demo avalanche, breakerkit demo failover, breakerkit demo stale."
+    )
     _add_arguments(demos)
     found, unknown = parser.parse_known_args(_with_joined_command(arguments))
     if unknown:
@@ -80,7 +94,9 @@ def _with_joined_command(arguments: Sequence[str]) -> list[str]:
     # A command of two words: to argparse it is one, so that no option of ``demo``
     # can stand between them and be lost.
     joined = " ".join(arguments[:2])
-    return [joined, *arguments[2:]] if joined in {_AVALANCHE, _FAILOVER} else list(arguments)
+    return (
+        [joined, *arguments[2:]] if joined in {_AVALANCHE, _FAILOVER, _STALE} else list(arguments)
+    )
 
 
 _DEMOS = {
@@ -101,11 +117,18 @@ _DEMOS = {
         """Kill one of three real HTTP providers on this machine and revive it, while one client is
         bound to it and another fails over. It takes a quarter of a minute.""",
     ),
+    _STALE: (
+        "let a service die, and then the store of its cache",
+        """Let a real HTTP service on this machine fare as a recorded one did, while several
+        processes ask it for prices, without a cache and through a stale-if-error cache that they
+        share in a Valkey. Then the Valkey is frozen and killed. It takes less than half a
+        minute.""",
+    ),
 }
 
 
 def _add_arguments(demos: Mapping[str, _Parser]) -> None:
-    for name in (_DEMO, _AVALANCHE):
+    for name in (_DEMO, _AVALANCHE, _STALE):
         demos[name].add_argument(
             "--trace", type=Path, metavar="FILE",
             help="a JMeter result file in CSV format (default: a recording that ships)",
@@ -119,6 +142,7 @@ def _add_arguments(demos: Mapping[str, _Parser]) -> None:
             "seconds of the recording per second (default: its outage takes 7 s)",
         ),
         (_FAILOVER, 1.0, FASTEST_DEATH, "how many times as fast the play goes (default: 1)"),
+        (_STALE, None, FASTEST, "seconds of the recording per second (default: it takes 12 s)"),
     ):
         demos[name].add_argument(
             "--speed", type=_up_to(most), metavar="X", default=default, help=usual
@@ -132,7 +156,12 @@ def _add_arguments(demos: Mapping[str, _Parser]) -> None:
         demos[name].add_argument("--svg", metavar="PATH", help=usual)
 
 
-_PICTURES = {_DEMO: PICTURE, _AVALANCHE: AVALANCHE_PICTURE, _FAILOVER: FAILOVER_PICTURE}
+_PICTURES = {
+    _DEMO: PICTURE,
+    _AVALANCHE: AVALANCHE_PICTURE,
+    _FAILOVER: FAILOVER_PICTURE,
+    _STALE: STALE_PICTURE,
+}
 
 
 def _options(found: argparse.Namespace) -> AnyOptions:
@@ -142,6 +171,8 @@ def _options(found: argparse.Namespace) -> AnyOptions:
     svg = _picture(found.svg, found.trace, picture)
     if found.command == _AVALANCHE:
         return AvalancheOptions(found.trace, found.speed, svg)
+    if found.command == _STALE:
+        return StaleOptions(found.trace, found.speed, svg)
     return Options(found.trace, found.speed, found.threads, svg)
 
 

@@ -38,6 +38,17 @@ class Client:
             Whether the answer was right; a wrong one comes with a good status.
 
         Raises:
+            Exception: as `get` does.
+        """
+        return self.get(f"/call/{number}")[0]
+
+    def get(self, path: str) -> tuple[bool, str]:
+        """Ask for a path.
+
+        Returns:
+            Whether the answer was right, and what stands in it.
+
+        Raises:
             CallerError: for 4xx.
             ServerError: for 5xx.
             OSError: if the connection broke or was refused.
@@ -45,9 +56,9 @@ class Client:
         """
         self._drop_if_stale()
         try:
-            self._connection.request("GET", f"/call/{number}")
+            self._connection.request("GET", path)
             response = self._connection.getresponse()
-            response.read()
+            body = response.read()
         except CONNECTION_ERRORS:
             self._connection.close()
             raise
@@ -55,7 +66,7 @@ class Client:
             raise ServerError(response.status)
         if response.status >= HTTPStatus.BAD_REQUEST:
             raise CallerError(response.status)
-        return response.headers["X-Answer"] != "wrong"
+        return response.headers["X-Answer"] != "wrong", body.decode()
 
     def close(self) -> None:
         """Close the connection."""

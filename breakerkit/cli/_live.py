@@ -23,6 +23,10 @@ __all__ = ["LiveDisplay"]
 #: How a kind of end is coloured; where a slice of time has as many of two, the first one counts.
 _COLOURS = {
     "answered": "green",
+    "fresh": "green",
+    "cached": "bright_green",
+    "stale": "yellow",
+    "disaster": "magenta",
     "stand-in": "cyan",
     "failed": "red",
     "timed out": "red",

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, ClassVar, TypeAlias
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["AnyOptions", "AvalancheOptions", "FailoverOptions", "Options", "UsageError"]
+__all__ = [
+    "AnyOptions",
+    "AvalancheOptions",
+    "FailoverOptions",
+    "Options",
+    "StaleOptions",
+    "UsageError",
+]
 
 
 class UsageError(Exception):
@@ -66,4 +73,22 @@ class FailoverOptions:
     svg: Path
 
 
-AnyOptions: TypeAlias = Options | AvalancheOptions | FailoverOptions
+@dataclass(frozen=True, slots=True)
+class StaleOptions:
+    """The arguments of ``breakerkit demo stale``; ``None`` leaves the choice to the demo.
+
+    Attributes:
+        trace: the recording as whose service the price service fares; ``None`` is
+            the one that ships.
+        speed: seconds of the recording per second of real time.
+        svg: where the picture goes.
+    """
+
+    command: ClassVar[str] = "demo stale"
+
+    trace: Path | None
+    speed: float | None
+    svg: Path
+
+
+AnyOptions: TypeAlias = Options | AvalancheOptions | FailoverOptions | StaleOptions

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-__all__ = ["Reply", "Script", "bound", "main", "say_to_parent", "serve"]
+__all__ = ["Reply", "Script", "Service", "bound", "main", "say_to_parent", "serve"]
 
 _HOST = "127.0.0.1"
 _BACKLOG = 512
@@ -126,6 +126,10 @@ class Service:
             self._timers.append(self._loop.call_at(now + start, self.fall_silent))
             self._timers.append(self._loop.call_at(now + end, self.listen))
 
+    def at(self) -> float:
+        """Return the seconds since ``go``; not finite before it."""
+        return self._loop.time() - self._began
+
     def due(self, delay: float) -> float:
         """Return the loop's time at which an answer is given that takes so many seconds."""
         moment = self._loop.time() + delay
@@ -133,6 +137,16 @@ class Service:
             if start <= moment - self._began < end:
                 return self._began + end
         return moment
+
+    def reply(self, name: str) -> Reply:
+        """Return the reply to the call of this name: its number."""
+        if name.isdigit() and int(name) < len(self.replies):
+            return self.replies[int(name)]
+        return Reply(0.0, "caller error", 404)
+
+    def body(self, reply: Reply) -> bytes:  # noqa: ARG002  # others have more to say
+        """Return what stands in an answer: nothing."""
+        return b""
 
     async def close(self) -> None:
         """Stop everything, calls in progress included."""
@@ -171,18 +185,12 @@ class Connection(asyncio.Protocol):
         self._received += data
         if b"\r\n\r\n" not in self._received:
             return
-        reply = self._reply(self._received)
+        name = self._received.split(b" ", 2)[1].rpartition(b"/")[2]
+        reply = self._service.reply(name.decode("ascii", "replace"))
         self._received = b""
         self._service.idle.discard(self)
         due = self._service.due(reply.delay)
         asyncio.get_running_loop().call_at(due, self._answer, reply)
-
-    def _reply(self, request: bytes) -> Reply:
-        number = request.split(b" ", 2)[1].rpartition(b"/")[2]
-        replies = self._service.replies
-        if number.isdigit() and int(number) < len(replies):
-            return replies[int(number)]
-        return Reply(0.0, "caller error", 404)
 
     def _answer(self, reply: Reply) -> None:
         if reply.manner in {"refused", "reset"}:
@@ -190,7 +198,7 @@ class Connection(asyncio.Protocol):
         elif reply.manner == "empty":
             self._transport.close()
         elif not self._transport.is_closing():
-            self._transport.write(_response(reply))
+            self._transport.write(_response(reply, self._service.body(reply)))
             self._service.idle.add(self)
 
     def _reset(self) -> None:
@@ -217,18 +225,22 @@ def bound(port: int) -> socket.socket:
     return sock
 
 
-def _response(reply: Reply) -> bytes:
+def _response(reply: Reply, body: bytes) -> bytes:
     status = max(reply.status, 200)  # 1xx is never the last word
-    length = "" if status in _NO_BODY else "Content-Length: 0\r\n"
-    return f"HTTP/1.1 {status} Recorded\r\nX-Answer: {reply.manner}\r\n{length}\r\n".encode()
+    head = f"HTTP/1.1 {status} Recorded\r\nX-Answer: {reply.manner}\r\n"
+    if status in _NO_BODY:
+        return f"{head}\r\n".encode()
+    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
 
-async def _serve(commands: Iterator[str], say: Callable[[str], None]) -> None:
+async def _serve(
+    commands: Iterator[str], say: Callable[[str], None], make: Callable[[str], Service]
+) -> None:
     loop = asyncio.get_running_loop()
     script = next(commands, None)
     if script is None:
         return  # the parent went before it said anything
-    service = Service(Script.loads(script))
+    service = make(script)
     lines: asyncio.Queue[str | None] = asyncio.Queue()
 
     def listen_to_parent() -> None:
@@ -245,11 +257,20 @@ async def _serve(commands: Iterator[str], say: Callable[[str], None]) -> None:
     await service.close()
 
 
-def serve(commands: Iterable[str], say: Callable[[str], None]) -> None:
+def recorded(script: str) -> Service:
+    """Return the service that plays a script; made in a running event loop."""
+    return Service(Script.loads(script))
+
+
+def serve(
+    commands: Iterable[str],
+    say: Callable[[str], None],
+    make: Callable[[str], Service] = recorded,
+) -> None:
     """Serve until the commands end: a script first, then any number of ``go``."""
     # Not the default loop of Windows, which has no readers.
     with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
-        runner.run(_serve(iter(commands), say))
+        runner.run(_serve(iter(commands), say, make))
 
 
 def say_to_parent(line: str) -> None:

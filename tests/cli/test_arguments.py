@@ -13,6 +13,7 @@ from breakerkit.cli._arguments import (
     AvalancheOptions,
     FailoverOptions,
     Options,
+    StaleOptions,
     UsageError,
     parse_arguments,
 )
@@ -39,6 +40,10 @@ def test_the_other_demos_have_arguments_of_their_own(tmp_path: Path) -> None:
     assert parse_arguments(["demo", "avalanche", "--trace", "a.jtl", *given]) == AvalancheOptions(
         Path("a.jtl"), 2.5, svg
     )
+    assert parse_arguments(["demo", "stale", "--trace", "a.jtl", *given]) == StaleOptions(
+        Path("a.jtl"), 2.5, svg
+    )
+    assert parse_arguments(["demo", "stale", "--svg", str(svg)]) == StaleOptions(None, None, svg)
     assert parse_arguments(["demo", "failover", *given]) == FailoverOptions(2.5, svg)
     assert parse_arguments(["demo", "failover", "--svg", str(svg)]) == FailoverOptions(1.0, svg)
 
@@ -47,10 +52,12 @@ def test_each_demo_has_its_own_picture(tmp_path: Path, monkeypatch: pytest.Monke
     """One does not overwrite another's."""
     monkeypatch.chdir(tmp_path)
     pictures = {
-        str(parse_arguments(["demo", *more]).svg) for more in ([], ["avalanche"], ["failover"])
+        str(parse_arguments(["demo", *more]).svg)
+        for more in ([], ["avalanche"], ["failover"], ["stale"])
     }
     assert pictures == {
         "breakerkit-demo.svg", "breakerkit-demo-avalanche.svg", "breakerkit-demo-failover.svg",
+        "breakerkit-demo-stale.svg",
     }  # fmt: skip
 
 
@@ -83,6 +90,7 @@ def test_an_existing_picture_is_kept_until_there_is_a_new_one(tmp_path: Path) ->
         (["demo", "--speed", "3", "failover"], "failover is not known; allowed are demo with"),
         (["demo", "avalanche", "--threads", "3"], "--threads 3 is not known; allowed are demo avalanche with --trace, --speed and --svg"),
         (["demo", "failover", "--trace", "x"], "--trace x is not known; allowed are demo failover with --speed and --svg"),
+        (["demo", "stale", "--threads", "3"], "--threads 3 is not known; allowed are demo stale with --trace, --speed and --svg"),
         (["demo", "avalanche", "--speed", "0"], "breakerkit demo avalanche: error: argument --speed: must be a number above 0"),
         (["demo", "failover", "--speed", "9"], "breakerkit demo failover: error: argument --speed: must be a number above 0, at most 8, not '9'"),
         (["demo", "failover", "--svg", "none/x.svg"], "breakerkit demo failover: error: argument --svg: must be a file that can be written"),
@@ -139,7 +147,7 @@ def test_the_picture_must_not_overwrite_the_trace(tmp_path: Path) -> None:
     [
         ["--version"],
         ["--help"],
-        *(["demo", *more, "--help"] for more in ([], ["avalanche"], ["failover"])),
+        *(["demo", *more, "--help"] for more in ([], ["avalanche"], ["failover"], ["stale"])),
     ],
 )
 def test_help_and_version_go_to_standard_output(

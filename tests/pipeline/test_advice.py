@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from breakerkit import Finding, PipelineWarning, as_policy, breaker, fallback, pipeline, timeout
+from breakerkit import (
+    ConfigError,
+    Finding,
+    PipelineWarning,
+    as_policy,
+    breaker,
+    bulkhead,
+    fallback,
+    pipeline,
+    stale_if_error,
+    timeout,
+)
 from breakerkit.integrations.tenacity import retry_policy
 
 Circuit = Callable[..., Any]
@@ -126,6 +139,23 @@ def test_a_retry_outside_of_a_breaker(circuit: Circuit) -> None:
     assert _checked(circuit("db"), _retry("again")) == []
 
 
+def test_what_stands_around_a_cache(circuit: Circuit) -> None:
+    """What refuses calls belongs inside of a cache, and so does nothing that makes values up."""
+    cache = stale_if_error("prices")
+    assert pipeline(fallback(0), cache, circuit("db"), bulkhead(), timeout(1)).check() == ()
+    (blind,) = _quiet(circuit("db"), cache).check()
+    assert blind.problem == (
+        "while it is open it refuses values that are stored as well, and stale answers look like"
+        " successes to it"
+    )
+    assert blind.better == "stale_if_error 'prices' outside of breaker 'db'"
+    (full,) = _quiet(bulkhead("slots"), cache).check()
+    assert full.problem == "when it is full it refuses values that are stored as well"
+    (stored,) = _quiet(cache, fallback(0, name="zero")).check()
+    assert "stored as if the origin had given them" in stored.problem
+    assert "serves the last good value" in _quiet(cache, name="one").explain()
+
+
 def test_a_finding_is_a_sentence() -> None:
     """Printed it says who stands around whom, what happens, and what is better."""
     assert str(Finding("a", "b", "nothing", "c")) == "a around b: nothing. Better: c"
@@ -158,3 +188,40 @@ def test_a_foreign_kind(circuit: Circuit) -> None:
     guarded = pipeline(odd, circuit("db"))(lambda text: len(text))
     assert guarded("tea") == 3
     assert guarded.ForeignPolicy is odd
+
+
+def test_a_bulkhead_of_processes_is_the_innermost() -> None:
+    """What is inside of it cannot be sent to a process, so no call would ever run."""
+    crunch = bulkhead("crunch", isolation="process")
+    assert pipeline(timeout(1), crunch, name="right").policies[-1] is crunch
+    with pytest.raises(ConfigError, match="must be the innermost"):
+        pipeline(crunch, timeout(1))
+    with pytest.raises(ConfigError, match="must be the innermost"):
+        pipeline(pipeline(crunch, name="inner"), timeout(1))
+
+
+class Caller:
+    """An object that is called."""
+
+    def __call__(self, value: int = 1, *, more: int = 2) -> int:
+        return value + more
+
+
+async def _later(value: int = 1, *, more: int = 2) -> int:
+    return value + more
+
+
+def _now(value: int = 1, *, more: int = 2) -> int:
+    return value + more
+
+
+def test_a_decorator_that_returns_the_function_itself() -> None:
+    """The user's function is not written on."""
+    nothing = as_policy(lambda function: function, name="nothing")
+    made: Any = pipeline(nothing)(_now)
+    assert (made(), made(3, more=4), inspect.signature(made)) == (3, 7, inspect.signature(_now))
+    assert not hasattr(_now, "__wrapped__")
+    later: Any = pipeline(nothing)(_later)
+    assert asyncio.run(later()) == 3
+    assert not hasattr(_later, "__wrapped__")
+    assert pipeline(nothing).call(Caller(), 5) == 7

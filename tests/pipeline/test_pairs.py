@@ -23,6 +23,7 @@ from breakerkit import (
     failover,
     fallback,
     pipeline,
+    stale_if_error,
     timeout,
 )
 from breakerkit.testing import ManualClock
@@ -71,6 +72,11 @@ KINDS = [
         lambda clock: failover(("one", "two"), name="a failover", clock=clock),
         lambda policy: True,
         extra=True,
+    ),
+    Kind(
+        "stale_if_error",
+        lambda clock: stale_if_error("a cache", clock=clock),
+        lambda policy: bool(policy.info().running == 0 and policy.info().failures == 0),
     ),
 ]
 _pairs = pytest.mark.parametrize(
@@ -181,6 +187,13 @@ def _failover_without_providers(clock: ManualClock) -> Any:
     return refusing, taken.release
 
 
+@_refusing
+def _resting_cache(clock: ManualClock) -> Any:
+    broken = breaker("behind a cache", clock=clock)
+    taken = broken.force_open()
+    return stale_if_error("refusing", breaker=broken, clock=clock), taken.release
+
+
 _refusers = pytest.mark.parametrize("refuser", REFUSING.values(), ids=REFUSING.keys())
 
 
@@ -232,6 +245,7 @@ async def test_a_limit_around_all_of_them(clock: ManualClock) -> None:
         breaker("db"),
         bulkhead("db", max_concurrent=2),
         failover(("one", "two"), name="two"),
+        stale_if_error("prices"),
     )
     degradation.set("a function", Rule.fail_raise(OSError("degraded")))
 
@@ -248,3 +262,4 @@ async def test_a_limit_around_all_of_them(clock: ManualClock) -> None:
     assert runs == ["one"]
     assert _no_failures(breaker("db"))
     assert _no_running(bulkhead("db"))
+    assert stale_if_error("prices").info().failures == 0

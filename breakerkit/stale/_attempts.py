@@ -1,0 +1,154 @@
+"""One attempt per key at a time: who makes it, who waits for it, and what came of it; no clock, no store."""
+
+from __future__ import annotations
+
+import enum
+import threading
+from typing import TYPE_CHECKING, Any
+
+from breakerkit import _fork as fork
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Ended(enum.Enum):
+    """How an attempt ended."""
+
+    VALUE = "the origin answered"
+    FAILED = "the origin failed, or was refused"
+    PASSED = "an error that is the caller's"
+    HANDED_OVER = "it was given up: somebody else may try"
+    ELSEWHERE = "another process is at it"
+
+
+class Attempt:
+    """One attempt to load one key.
+
+    Attributes:
+        key: the key.
+        ends: when it loses the key, by the cache's clock.
+        how: how it ended; ``None`` while it runs.
+        value: what the origin answered.
+        error: how it failed, for all who wait.
+        trace: how far that had come when it failed: those who raise it begin there.
+        personal: an error for the one who made it alone.
+        callers: how many callers care.
+        detached: whether it goes on when nobody does.
+        begun: whether something runs it, and will end it.
+        stop: cancels what runs it, where a task does.
+    """
+
+    __slots__ = (
+        "_listeners", "_turn", "begun", "callers", "detached", "ends", "error", "how", "key",
+        "personal", "stop", "trace", "value",
+    )  # fmt: skip
+
+    def __init__(self, key: str, ends: float, turn: threading.RLock) -> None:
+        self.key = key
+        self.ends = ends
+        self.how: Ended | None = None
+        self.value: Any = None
+        self.error: Exception | None = None
+        self.personal: BaseException | None = None
+        self.callers = 0
+        self.detached = False
+        self.begun = False
+        self.trace: Any = None
+        self.stop: Callable[[], object] | None = None
+        self._turn = turn
+        self._listeners: list[Callable[[], object]] = []
+
+    def listen(self, tell: Callable[[], object]) -> bool:
+        """Let ``tell`` be called when it ends; ``False`` if it has."""
+        with self._turn:
+            if self.how is None:
+                self._listeners.append(tell)
+            return self.how is None
+
+    def forget(self, tell: Callable[[], object]) -> None:
+        """Let it not be called any more."""
+        with self._turn:
+            if tell in self._listeners:
+                self._listeners.remove(tell)
+
+    def settle(self, how: Ended, *, value: Any = None, error: Exception | None = None) -> None:
+        """End it; the second time does nothing."""
+        with self._turn:
+            if self.how is not None:
+                return
+            if self.callers:
+                self.value, self.error = value, error
+                self.trace = None if error is None else error.__traceback__
+            self.how = how  # last: whoever has waited long enough looks at it without the lock
+            listeners, self._listeners = self._listeners, []
+        for tell in listeners:
+            tell()
+
+
+class Attempts:
+    """The attempts of one cache that run, by key; safe across threads, tasks and loops."""
+
+    __slots__ = ("__weakref__", "_running", "_turn")
+
+    def __init__(self) -> None:
+        self._running: dict[str, Attempt] = {}
+        self._turn = threading.RLock()
+        fork.remember(self)
+
+    def after_fork(self) -> None:
+        """Start with none in a forked child: they run in the parent, but for one that forks itself."""
+        self._turn = threading.RLock()
+        for one in self._running.values():
+            one._turn = self._turn
+        self._running = {}
+
+    def join(self, key: str, now: float, patience: float) -> tuple[Attempt, bool]:
+        """Return the attempt that has the key, and whether it is the caller's to make.
+
+        One that has run for longer than its ``patience`` has lost the key.
+        """
+        with self._turn:
+            one = self._running.get(key)
+            leads = one is None or now >= one.ends
+            if one is None or leads:
+                one = self._running[key] = Attempt(key, now + patience, self._turn)
+            one.callers += 1
+            return one, leads
+
+    def leave(self, one: Attempt, leads: bool) -> None:
+        """Care no longer; an attempt that nobody cares for is given up, unless it is detached.
+
+        So is one whose maker leaves before it has begun: an interrupt may come at any place.
+        """
+        with self._turn:
+            one.callers -= 1
+            stop = None if one.callers or one.detached or one.how is not None else one.stop
+            if not one.callers:
+                # A shared error leads to frames that lead here.
+                one.value = one.error = one.personal = one.trace = None
+        if leads and not one.begun:
+            self.settle(one, Ended.HANDED_OVER)
+        if stop is not None:
+            stop()
+
+    def settle(
+        self, one: Attempt, how: Ended, *, value: Any = None, error: Exception | None = None
+    ) -> None:
+        """End an attempt, and give its key back if it still has it."""
+        with self._turn:
+            if self._running.get(one.key) is one:
+                del self._running[one.key]
+        one.settle(how, value=value, error=error)
+
+    def drop(self, prefix: str, *, exact: bool) -> None:
+        """Take their keys from the attempts that run: what they load is no longer wanted by new callers."""
+        with self._turn:
+            if exact:
+                self._running.pop(prefix, None)
+                return
+            for key in [key for key in self._running if key.startswith(prefix)]:
+                del self._running[key]
+
+    def __len__(self) -> int:
+        return len(self._running)

@@ -1,0 +1,147 @@
+"""What a cache is around: one function, unless keys are made by the user, for two would share their values."""
+
+from __future__ import annotations
+
+import inspect
+import types
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from breakerkit import _fields as fields
+from breakerkit.stale.keys import AmbiguousKeyError, KeyMaker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from breakerkit.stale.config import StaleConfig
+    from breakerkit.stale.guard import StaleKeeper
+
+
+class Origin:
+    """The function, or functions, behind a cache."""
+
+    __slots__ = ("__weakref__", "_decorated", "_keeper", "_known", "_maker", "_sync")
+
+    def __init__(self, keeper: StaleKeeper) -> None:
+        self._keeper = keeper
+        #: The innermost function whose arguments make the keys, and what makes them.
+        self._known: Any = None
+        self._maker: KeyMaker | None = None
+        self._decorated: list[Any] = []
+        self._sync = False
+
+    def serve(self, sync: bool, config: StaleConfig) -> None:
+        """Hear that a sync function, or an async one, is to be put behind the cache."""
+        if sync:
+            _check_sync(config)
+            self._sync = True
+
+    def check(self, config: StaleConfig) -> None:
+        """Refuse settings that a function behind it cannot have."""
+        if self._sync:
+            _check_sync(config)
+
+    def key_maker(self, function: Any) -> Callable[[Any, Any], str]:
+        """Return what makes the keys of a function's calls; of a bound method's, with its object.
+
+        Raises:
+            AmbiguousKeyError: another function has keys in this cache already, made
+                of its arguments alone.
+        """
+        owner = getattr(function, "__self__", None)
+        if owner is None or isinstance(owner, types.ModuleType):
+            return self._maker_of(function)
+        bare = getattr(function, "__func__", None)
+        maker = self._maker_of(function if bare is None else bare)
+        if bare is not None:
+            return lambda args, kwargs: maker((owner, *args), kwargs)
+        number = self._keeper.instances.number
+        return lambda args, kwargs: f"<{number(owner)}: {maker(args, kwargs)}>"
+
+    def _maker_of(self, function: Any) -> KeyMaker:
+        if self._maker is not None and self._known is function:
+            return self._maker
+        config, keeper = self._keeper.config, self._keeper
+        maker = KeyMaker(function, config.key, keeper.instances)
+        if maker.of_instances and not keeper.shelf.store.local:
+            raise AmbiguousKeyError(
+                f"{fields.show(function)}: is a method, and what its instances hold is known to this"
+                " process only: with a shared store give key=, a function of the same arguments"
+            )
+        if config.key is None and self._known is not None and not _same(self._known, function):
+            raise AmbiguousKeyError(
+                f"{fields.show(function)}: cache {keeper.name!r} is around {fields.show(self._known)},"
+                " and keys made of the arguments alone would mix their values: give key=, or make"
+                " another cache"
+            )
+        _claim(self, keeper)
+        self._known, self._maker = function, maker
+        return maker
+
+    def decorated(self, function: Any) -> None:
+        """Hear that a function was decorated."""
+        self._decorated = [one for one in self._decorated if not _same(one, function)]
+        self._decorated.append(function)
+
+    def only(self, asked: str) -> Any:
+        """Return the one function that is decorated.
+
+        Raises:
+            TypeError: there is none, or there are several.
+        """
+        if len(self._decorated) == 1:
+            return self._decorated[0]
+        how = "no function" if not self._decorated else "several functions"
+        raise TypeError(
+            f"{asked}: cache {self._keeper.name!r} is around {how}, so there is none to call:"
+            " decorate one function"
+        )
+
+
+def _claim(origin: Origin, keeper: StaleKeeper) -> None:
+    """Take the keys of a store that begin with a cache's name, if that may be another's name, too.
+
+    Raises:
+        AmbiguousKeyError: another cache has taken them.
+    """
+    if keeper.config.store is None or not ("<" in keeper.name or keeper.name == "unnamed"):
+        return
+    try:
+        taken = _claims.setdefault(keeper.config.store, weakref.WeakValueDictionary())
+    except TypeError:
+        return  # a store of the user's that cannot be referred to weakly
+    if taken.setdefault(keeper.prefix, origin) is not origin:
+        raise AmbiguousKeyError(
+            f"two caches called {keeper.name!r} share a store, and would mix their values: give"
+            " them names, stale_if_error('a name', ...)"
+        )
+
+
+#: By store and prefix, for names that several functions may have: who has them.
+_claims: weakref.WeakKeyDictionary[Any, weakref.WeakValueDictionary[str, Origin]]
+_claims = weakref.WeakKeyDictionary()
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Tell whether two are one function; a module that is loaded again makes it anew."""
+    if one is other:
+        return True
+    names = [
+        (getattr(each, "__module__", None), getattr(each, "__qualname__", None))
+        for each in (one, other)
+    ]
+    name = names[0][1]
+    return names[0] == names[1] and isinstance(name, str) and "<" not in name
+
+
+def _check_sync(config: StaleConfig) -> None:
+    """Refuse an async disaster strategy where nobody could await it.
+
+    Raises:
+        TypeError: as said.
+    """
+    if fields.is_coroutine_function(config.disaster) or inspect.isasyncgenfunction(config.disaster):
+        raise TypeError(
+            f"disaster={fields.show(config.disaster)}: is async, and the function is not, so nobody"
+            " could await it: give a plain one, or make the function async"
+        )

@@ -1,0 +1,253 @@
+"""From the arguments of a call to the text its value is stored under; two different calls never share one.
+
+A text is the only kind of key there is, so that every store, process and
+language may have it. What has no text of its own that says all of it (a list, an
+object that is compared by identity) is refused with advice: give ``key=``.
+"""
+
+from __future__ import annotations
+
+import enum
+import inspect
+import itertools
+import threading
+import weakref
+from datetime import date, datetime, time, timedelta, timezone
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+from breakerkit import _fields as fields
+from breakerkit import _fork as fork
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["AmbiguousKeyError"]
+
+#: Their ``repr`` says all of a value, and its type.
+_PLAIN = frozenset(
+    {
+        str, int, float, complex, bool, bytes, type(None), type(...), Decimal, Fraction, UUID,
+        date, datetime, time, timedelta, timezone,
+    }
+)  # fmt: skip
+#: Time zones whose ``repr`` says all of them.
+_ZONES = (timezone, ZoneInfo)
+
+
+class Key(str):
+    """A text that has been made of a key already: to say it again makes no other of it."""
+
+    __slots__ = ()
+
+
+class AmbiguousKeyError(TypeError):
+    """Say that no key can be made of an argument, and what to do."""
+
+
+def text(key: Any) -> str:
+    """Return the text of a key: a text is itself, of other values their ``repr`` in ``<>``.
+
+    Raises:
+        AmbiguousKeyError: the value has no text that says all of it.
+    """
+    if type(key) is str:
+        # One that looks like another value's is not taken for it.
+        return key if key[:1] != "<" and (key.isascii() or _sound(key)) else f"<{key!r}>"
+    return key if type(key) is Key else f"<{_written(key)}>"
+
+
+def _sound(key: str) -> bool:
+    """Tell whether a text can be sent: half of a surrogate pair cannot; its ``repr`` can."""
+    try:
+        key.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _written(value: Any) -> str:
+    kind = type(value)
+    if kind in _PLAIN:
+        return _repr(value)
+    if kind is tuple:
+        return f"({', '.join(map(_written, value))},)"
+    if kind is frozenset:
+        return f"frozenset({{{', '.join(sorted(map(_written, value)))}}})"
+    return _of_a_class(value, kind)
+
+
+def _repr(value: Any) -> str:
+    """Return the ``repr``; of a moment with a time zone of somebody else's, with its offset.
+
+    Raises:
+        AmbiguousKeyError: it is a number that Python does not write out.
+    """
+    zone = getattr(value, "tzinfo", None)
+    if zone is not None and type(zone) not in _ZONES:
+        shown = repr(value.replace(tzinfo=None))  # two zones may look alike
+        return f"{shown} {type(zone).__qualname__} {value.tzname()} {value.utcoffset()}"
+    try:
+        return repr(value)
+    except ValueError as error:
+        raise AmbiguousKeyError(f"a {type(value).__name__}: {error}; give key=") from None
+
+
+def _of_a_class(value: Any, kind: type) -> str:
+    if isinstance(value, enum.Enum) and "<locals>" not in kind.__qualname__:
+        # Members of a flag need have no name.
+        which = f"({value.value})" if isinstance(value, enum.Flag) else f".{value.name}"
+        return f"{kind.__module__}.{kind.__qualname__}{which}"
+    if isinstance(value, PurePath):
+        return repr(value)
+    if isinstance(value, type) and "<locals>" not in value.__qualname__:
+        return f"{value.__module__}.{value.__qualname__}"
+    if (
+        isinstance(value, tuple)
+        and hasattr(kind, "_fields")
+        and "<locals>" not in kind.__qualname__
+    ):
+        return f"{kind.__module__}.{kind.__qualname__}{_written(tuple(value))}"
+    raise AmbiguousKeyError(
+        f"{fields.show(value)}: no key can be made of a {kind.__name__}: allowed are texts, numbers,"
+        " bytes, dates, UUIDs, enums, paths, classes, and tuples and frozensets of them; give"
+        " key=, a function of the same arguments that returns one of these"
+    )
+
+
+class Instances:
+    """Serial numbers for objects, kept as long as they live: an address may be used again, a number never."""
+
+    __slots__ = ("__weakref__", "_lock", "_next", "_numbers")
+
+    def __init__(self) -> None:
+        self._next = itertools.count(1)
+        self._numbers: dict[int, tuple[weakref.ref[Any], int]] = {}
+        self._lock = threading.RLock()
+        fork.remember(self)
+
+    def after_fork(self) -> None:
+        """Take a fresh lock in a forked child."""
+        self._lock = threading.RLock()
+
+    def number(self, one: Any) -> int:
+        """Return the number of an object.
+
+        Raises:
+            AmbiguousKeyError: it cannot be referred to weakly, so its end would not be seen.
+        """
+        known = self._numbers.get(id(one))
+        if known is not None and known[0]() is one:
+            return known[1]
+        address = id(one)
+
+        def forget(gone: Any) -> None:
+            found = self._numbers.get(address)
+            if found is not None and found[0] is gone:
+                del self._numbers[address]
+
+        try:
+            ref = weakref.ref(one, forget)
+        except TypeError:
+            raise AmbiguousKeyError(
+                f"{fields.show(one)}: the values of a method belong to its instance, and a"
+                f" {type(one).__name__} cannot be referred to weakly: add '__weakref__' to its"
+                " __slots__, or give key="
+            ) from None
+        with self._lock:
+            known = self._numbers.get(address)
+            if known is not None and known[0]() is one:
+                return known[1]  # another thread was first
+            number = next(self._next)
+            self._numbers[address] = ref, number
+        return number
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+
+class KeyMaker:
+    """Makes the key of a call of one function."""
+
+    __slots__ = ("_bind", "_count", "_instances", "_key", "_method")
+
+    def __init__(self, function: Any, key: Callable[..., Any] | None, instances: Instances) -> None:
+        self._key = key
+        self._instances = instances
+        self._method = is_method(function)
+        self._bind: inspect.Signature | None = None
+        self._count = -1
+        if key is None:
+            self._bind = _signature(function)
+            self._count = _positional(self._bind)
+
+    def __call__(self, args: tuple[Any, ...], kwargs: Any) -> str:
+        """Return the key of a call with these arguments.
+
+        Raises:
+            AmbiguousKeyError: an argument has no text that says all of it.
+            TypeError: the function cannot be called with these arguments.
+        """
+        if self._key is not None:
+            return text(self._key(*args, **kwargs))
+        if kwargs or len(args) != self._count:
+            args = self._bound(args, kwargs)
+        if self._method:
+            return self._of_instance(args)
+        return text(args[0]) if len(args) == 1 else text(args)
+
+    def _bound(self, args: tuple[Any, ...], kwargs: Any) -> tuple[Any, ...]:
+        """Return the arguments as values in the order of the parameters, defaults included."""
+        assert self._bind is not None
+        bound = self._bind.bind(*args, **kwargs)
+        bound.apply_defaults()
+        found: list[Any] = []
+        for name, parameter in self._bind.parameters.items():
+            value = bound.arguments[name]
+            named = parameter.kind is inspect.Parameter.VAR_KEYWORD
+            found.append(tuple(sorted(value.items())) if named else value)
+        return tuple(found)
+
+    def _of_instance(self, args: tuple[Any, ...]) -> str:
+        owner, rest = args[0], args[1:]
+        if isinstance(owner, type):
+            return text(args)
+        what = _written(rest[0]) if len(rest) == 1 else _written(rest)
+        return f"<{type(owner).__qualname__} {self._instances.number(owner)}: {what}>"
+
+    @property
+    def of_instances(self) -> bool:
+        """Whether its keys mean something in this process only."""
+        return self._method and self._key is None
+
+
+def is_method(function: Any) -> bool:
+    """Tell whether a function stands in a class and its first argument is the instance, or the class."""
+    while (inner := getattr(function, "__wrapped__", None)) is not None:
+        function = inner
+    where = getattr(function, "__qualname__", "").rpartition(".")[0]
+    if not where or where.endswith("<locals>") or hasattr(function, "__self__"):
+        return False
+    code = getattr(function, "__code__", None)
+    return code is not None and code.co_varnames[:1] in {("self",), ("cls",)}
+
+
+def _signature(function: Any) -> inspect.Signature:
+    try:
+        return inspect.signature(function)
+    except (TypeError, ValueError):
+        raise AmbiguousKeyError(
+            f"{fields.show(function)}: its parameters are not known, so no key can be made of the"
+            " arguments: give key="
+        ) from None
+
+
+def _positional(signature: inspect.Signature) -> int:
+    """Return with how many positional arguments a call needs no binding, -1 if there is no such number."""
+    kinds = {parameter.kind for parameter in signature.parameters.values()}
+    plain = {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD}
+    return len(signature.parameters) if kinds <= plain else -1

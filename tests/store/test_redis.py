@@ -1,0 +1,746 @@
+"""The Redis store: settings, clients, loops, threads, forks, what is on the server and for how long."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import weakref
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import redis
+import redis.asyncio
+
+from breakerkit import ConfigError, MemoryStore, RedisStore, Store, breaker, registry
+from breakerkit.store.commands import (
+    NOTHING,
+    Begin,
+    Evict,
+    EvictAll,
+    Invalidate,
+    Postpone,
+    Put,
+    Read,
+    Release,
+    Write,
+)
+from tests.servers import until
+
+LINGER = 600
+
+
+@pytest.fixture
+def store(valkey):
+    with RedisStore(valkey.url, timeout=5) as one:
+        yield one
+
+
+# -- settings ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"timeout": 0}, "timeout=0: must be seconds or a timedelta above 0, best 0.05 to 0.25"),
+        ({"timeout": "1"}, "timeout='1'"),
+        ({"timeout": float("inf")}, "timeout=inf"),
+        ({"prefix": ""}, "prefix='': must be a text"),
+        ({"prefix": b"x"}, "prefix=b'x'"),
+        ({"max_connections": 0}, "max_connections=0: must be an int of at least 1"),
+        ({"cluster": 1}, "cluster=1: must be True or False"),
+        (
+            {"cluster": True},
+            "cluster=True with unix:///nowhere: nodes of a cluster are reached by TCP",
+        ),
+        ({"name": ""}, "name='': must be a text"),
+        ({"name": 3}, "name=3"),
+        ({"serializer": "yaml"}, "serializer='yaml': must be 'json', 'msgspec', 'pickle'"),
+        ({"serializer": object}, "serializer=<class 'object'>"),
+        ({"clock": 3}, "clock=3"),
+    ],
+)
+def test_a_wrong_setting_is_told_with_its_value_and_what_is_allowed(settings, said):
+    """When the store is made, before any server is asked."""
+    with pytest.raises(ConfigError) as caught:
+        RedisStore("unix:///nowhere", **settings)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "localhost",
+        "http://x",
+        "redis://secret@host:port",
+        "redis://:secret@[",
+        None,
+        5,
+        redis.Redis,
+    ],
+)
+def test_what_is_no_url_and_no_client_is_refused(source):
+    """Without repeating a password."""
+    with pytest.raises(ConfigError, match="url_or_client") as caught:
+        RedisStore(source)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_client_of_one_server_is_none_of_a_cluster():
+    """The two do not go together."""
+    with pytest.raises(ConfigError, match="cluster=True: Redis is no client of a cluster"):
+        RedisStore(redis.Redis(), cluster=True)
+
+
+def test_durations_may_be_timedeltas(valkey):
+    """As everywhere."""
+    with RedisStore(valkey.url, timeout=timedelta(seconds=1)) as store:
+        pool = store._clients.sync().connection_pool
+        assert (pool.timeout, pool.connection_kwargs["socket_timeout"]) == (1, 1)
+
+
+def test_what_it_looks_like_shows_no_password():
+    """Neither its repr nor the name of its breaker."""
+    store = RedisStore("redis://user:secret@host:7000/2?password=secret", prefix="p:")
+    assert repr(store) == "<RedisStore 'p:' at redis://host:7000/2>"
+    assert store.name == store.breaker.name == "redis://host:7000/2"
+    assert repr(RedisStore(redis.Redis())) == "<RedisStore 'breakerkit:' at redis.client.Redis>"
+    assert RedisStore("redis://host", name="shared").breaker.name == "shared"
+
+
+def test_nothing_is_asked_and_nothing_listed_when_it_is_made():
+    """Building an object writes nothing, and its breaker is in no shared registry."""
+    store = RedisStore("redis://nowhere.invalid")
+    assert isinstance(store, Store)
+    assert store.local is False
+    assert store.breaker not in list(registry)
+    assert breaker(store.name) is not store.breaker
+
+
+@pytest.mark.parametrize(("missing", "make"), [
+    ("redis", "breakerkit.RedisStore('redis://host')"),
+    ("msgspec", "breakerkit.RedisStore('redis://host', serializer='msgspec')"),
+])  # fmt: skip
+def test_what_is_not_installed_is_told_with_its_extra(missing, make):
+    """Importing breakerkit and its other stores needs none of them."""
+    code = f"""
+import sys
+sys.modules[{missing!r}] = None
+import breakerkit
+breakerkit.MemoryStore()
+assert "redis" not in [name for name, module in sys.modules.items() if module]
+try:
+    {make}
+except ImportError as error:
+    print(error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert f"breakerkit[{missing}]" in done.stdout
+
+
+@pytest.mark.parametrize(("missing", "settings"), [
+    ("breakerkit.store.redis._clients", {}), ("msgspec", {"serializer": "msgspec"}),
+])  # fmt: skip
+def test_what_is_not_installed_is_an_import_error(monkeypatch, missing, settings):
+    """With the import that failed as its cause."""
+    monkeypatch.setitem(sys.modules, missing, None)
+    monkeypatch.delattr("breakerkit.store.redis._clients")
+    with pytest.raises(ImportError, match=r"breakerkit\[") as caught:
+        RedisStore("redis://host", **settings)
+    assert isinstance(caught.value.__cause__, ImportError)
+
+
+# -- what is on the server ---------------------------------------------------------------
+
+
+def ttl(valkey: Any, key: str = "k") -> float:
+    """Return the seconds until the server forgets a key."""
+    return valkey.client.pttl(f"breakerkit:{{{key}}}") / 1000
+
+
+def test_all_of_a_key_is_in_one_hash_with_a_tag(store, valkey):
+    """So that it lives on one node of a cluster, and prefixes keep stores apart."""
+    store.do(Put("a:1", 1, 10, 100))
+    store.do(Begin("a:1", 5))
+    assert valkey.client.keys() == [b"breakerkit:{a:1}"]
+    assert valkey.client.type("breakerkit:{a:1}") == b"hash"
+    with RedisStore(valkey.url, timeout=5, prefix="other:") as other:
+        assert other.do(Read("a:1")) is None
+        other.do(EvictAll(""))
+    assert store.do(Read("a:1")) is not None
+
+
+def test_the_server_forgets_a_value_that_nobody_wants(store, valkey):
+    """By its own expiry, when ``keep`` is over."""
+    store.do(Put("k", 1, 10, 100))
+    assert 95 < ttl(valkey) <= 100
+    store.do(Put("k", 1, 10, 0.001))
+    assert until(lambda: not valkey.client.exists("breakerkit:{k}"))
+
+
+def test_attempts_are_remembered_as_long_as_they_may_matter(store, valkey):
+    """While one runs its hash lives as long as its lease, and some time for those that are late."""
+    ticket = store.do(Begin("k", 30))
+    assert LINGER < ttl(valkey) <= LINGER + 30
+    store.do(Evict("k"))
+    assert LINGER < ttl(valkey) <= LINGER + 30
+    assert store.do(Write("k", ticket, 1, 10, 100)) is False
+    assert valkey.client.keys() == []
+
+
+@pytest.mark.parametrize("end", [
+    lambda ticket: Release("k", ticket), lambda ticket: Postpone("k", ticket, 10), lambda _: Evict("k"),
+])  # fmt: skip
+def test_a_key_with_nothing_left_to_know_is_forgotten_at_once(store, valkey, end):
+    """No hash stays for a key without value and without attempts."""
+    store.do(end(store.do(Begin("k", 30))))
+    store.do(Evict("k"))
+    left = [one for one in valkey.client.hkeys("breakerkit:{k}") if one != b"b"]
+    assert left == []
+    store.do(Invalidate("other"))
+    store.do(Evict("other"))
+    assert not valkey.client.exists("breakerkit:{other}")
+
+
+def test_the_end_of_the_last_attempt_leaves_the_value_alone(store, valkey):
+    """The hash then lives as long as the value."""
+    store.do(Write("k", store.do(Begin("k", 3000)), 1, 10, 100))
+    assert 95 < ttl(valkey) <= 100
+    assert set(valkey.client.hkeys("breakerkit:{k}")) == {b"v", b"m"}
+
+
+def test_a_refresh_time_alone_lives_until_it_has_come(store, valkey):
+    """And takes no place for a value."""
+    store.do(Postpone("k", store.do(Begin("k", 3)), 10, empty=True))
+    assert 5 < ttl(valkey) <= 10
+    assert valkey.client.hkeys("breakerkit:{k}") == [b"m"]
+    assert store.do(Read("k")).value is NOTHING
+
+
+def test_an_attempt_of_which_nothing_is_left_does_not_write(store, valkey):
+    """Nobody knows whether its key was evicted since: one as old as that is not believed."""
+    store._moment = 1_800_000_000_000_000
+    late = store.do(Begin("k", 30))
+    valkey.client.flushall()
+    store._moment += (LINGER + 1) * 1_000_000
+    assert store.do(Write("k", late, 1, 10, 100)) is False
+    store.do(Postpone("k", late, 10, empty=True))
+    assert store.do(Read("k")) is None
+    young = store.do(Begin("k", 30))
+    valkey.client.flushall()
+    assert store.do(Write("k", young, 1, 10, 100)) is True
+
+
+def test_attempts_that_were_killed_are_given_up(store):
+    """They do not keep the hash of a key for ever."""
+    store._moment = 1_800_000_000_000_000
+    store.do(Begin("k", 30))
+    store._moment += (LINGER + 30) * 1_000_000
+    store.do(Put("k", 1, 10, 100))
+    assert store.do(Read("k")).value == 1
+
+
+def test_all_numbers_of_a_century_are_exact(store):
+    """The longest spans do not leave what the server counts with exactly."""
+    store.do(Put("k", 1, 1e12, 1e12))
+    entry = store.do(Read("k"))
+    assert entry.due > 2e9
+    assert store.do(Begin("k", 1e12)) is not None
+    assert store.do(Begin("k", 1)) is None
+
+
+def test_many_keys_are_evicted_in_batches(store, valkey):
+    """A thousand keys are no thousand round trips."""
+    for number in range(1000):
+        store.do(Put(f"n:{number}", number, 10, 100))
+    store.do(EvictAll(""))
+    valkey.client.config_resetstat()
+    for number in range(1000):
+        valkey.client.hset(f"breakerkit:{{n:{number}}}", "m", "x")
+    valkey.client.config_resetstat()
+    store.do(EvictAll("n:"))
+    assert valkey.client.dbsize() == 0
+    assert valkey.client.info("commandstats")["cmdstat_evalsha"]["calls"] < 50
+
+
+def test_many_keys_are_evicted_in_batches_by_tasks(store, valkey, runner):
+    """The same without blocking the loop."""
+    for number in range(500):
+        valkey.client.hset(f"breakerkit:{{n:{number}}}", "m", "x")
+    runner.run(store.do_async(EvictAll("n:")))
+    assert valkey.client.dbsize() == 0
+
+
+# -- clients -----------------------------------------------------------------------------
+
+
+async def use_async(store: Any, key: str = "k") -> Any:
+    """Store a value and read it, in a task."""
+    await store.do_async(Put(key, 1, 10, 100))
+    return (await store.do_async(Read(key))).value
+
+
+def use(store: Any, key: str = "k") -> Any:
+    """Do the same in a thread."""
+    store.do(Put(key, 1, 10, 100))
+    return store.do(Read(key)).value
+
+
+@pytest.mark.parametrize("decode", [False, True])
+def test_a_sync_client_is_used_as_it_is_and_an_async_one_made_like_it(valkey, runner, decode):
+    """Whatever it does with replies: values are bytes."""
+    with redis.Redis(unix_socket_path=valkey.socket, decode_responses=decode, protocol=2) as client:
+        store = RedisStore(client, timeout=5)
+        assert use(store) == 1
+        assert store._clients.sync() is client
+        assert runner.run(use_async(store)) == 1
+        store.do(EvictAll(""))
+        store.close()
+        assert client.ping() is True
+        assert store._clients.sync() is client
+
+
+@pytest.mark.parametrize("decode", [False, True])
+def test_an_async_client_is_used_as_it_is_in_its_loop(valkey, decode):
+    """Other loops, and threads, get clients of their own."""
+    client = redis.asyncio.Redis(
+        unix_socket_path=valkey.socket, decode_responses=decode, protocol=2
+    )
+    store = RedisStore(client, timeout=5)
+
+    async def first() -> None:
+        assert await use_async(store) == 1
+        assert await store._clients.here() is client
+        await store.do_async(EvictAll(""))
+        await store.aclose()
+        assert await client.ping() is True
+        await client.aclose()
+
+    async def second() -> None:
+        assert await use_async(store) == 1
+        assert await store._clients.here() is not client
+
+    asyncio.run(first())
+    asyncio.run(second())
+    assert use(store) == 1
+    store.close()
+
+
+@pytest.mark.parametrize("protocol", [2, 3])
+def test_a_client_may_speak_either_protocol(valkey, runner, protocol):
+    """The answers are the same in RESP2 and RESP3."""
+    with redis.Redis(unix_socket_path=valkey.socket, protocol=protocol) as client:
+        store = RedisStore(client, timeout=5)
+        assert use(store) == 1
+        assert store.do(Read("other")) is None
+        assert store.do(Begin("k", 5)) > 0
+        assert store.do(Begin("k", 5)) is None
+        store.do(EvictAll(""))
+        assert store.do(Read("k")) is None
+
+
+def test_connections_of_an_own_kind_serve_their_side_alone(valkey, runner):
+    """The other side gets a clear error, which is no outage of the server."""
+
+    class Own(redis.UnixDomainSocketConnection):
+        pass
+
+    pool = redis.ConnectionPool(connection_class=Own, path=valkey.socket)
+    with redis.Redis.from_pool(pool) as client:
+        store = RedisStore(client, timeout=5)
+        with pytest.raises(ConfigError, match="make a second RedisStore with the same prefix"):
+            runner.run(use_async(store))
+        assert use(store) == 1
+
+
+@pytest.mark.parametrize("url", ["rediss://user:word@host:7000/3", "redis://host:7000/3"])
+def test_a_client_made_from_another_has_its_settings(url, runner):
+    """Address, name, password and TLS; timeouts and retries are the store's."""
+    store = RedisStore(redis.Redis.from_url(url, socket_timeout=9), timeout=0.2)
+    pool = runner.run(store._clients.here()).connection_pool
+    kind = redis.asyncio.SSLConnection if "rediss" in url else redis.asyncio.Connection
+    assert pool.connection_class is kind
+    made = pool.connection_kwargs
+    assert (made["host"], made["port"], made["db"], made["socket_timeout"]) == (
+        "host",
+        7000,
+        3,
+        0.2,
+    )
+    assert made.get("password") == ("word" if "word" in url else None)
+    assert pool.make_connection().retry.get_retries() == 0
+    back = (
+        RedisStore(redis.asyncio.Redis.from_url(url), timeout=0.2)._clients.sync().connection_pool
+    )
+    assert back.connection_kwargs["port"] == 7000
+    assert back.make_connection().retry.get_retries() == 0
+
+
+def test_no_connection_is_waited_for_longer_than_the_timeout(valkey):
+    """With all of them in use a thread gives up."""
+    with RedisStore(valkey.url, timeout=0.05, max_connections=1) as store:
+        assert use(store) == 1
+        taken = store._clients.sync().connection_pool.get_connection()
+        with pytest.raises(redis.ConnectionError, match="No connection available"):
+            store.do(Read("k"))
+        store._clients.sync().connection_pool.release(taken)
+
+
+def test_each_loop_has_a_client_and_closes_it_at_its_end(valkey):
+    """Two loops in turn, and two at once, leave no connection open and nothing alive."""
+    store = RedisStore(valkey.url, timeout=5)
+    loops = []
+
+    async def main() -> Any:
+        loops.append(weakref.ref(asyncio.get_running_loop()))
+        assert await use_async(store) == 1
+        assert await store._clients.here() is await store._clients.here()
+
+    for _ in range(2):
+        asyncio.run(main())
+    threads = [threading.Thread(target=asyncio.run, args=(main(),)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(store._clients._here) == 0
+    until(lambda: len(valkey.client.client_list()) == 1)
+    gc.collect()
+    assert [one() for one in loops] == [None] * 4
+
+
+def test_a_loop_that_was_not_shut_down_is_let_go_by_the_next(valkey):
+    """Its client cannot be closed there any more, but does not stay for ever."""
+    store = RedisStore(valkey.url, timeout=5)
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(store._clients.here())
+    loop.close()
+
+    async def main() -> None:
+        await store._clients.here()
+        assert list(store._clients._here) == [asyncio.get_running_loop()]
+
+    asyncio.run(main())
+
+
+def test_it_is_closed_by_its_blocks_and_can_be_used_again(valkey):
+    """Of one loop at a time; a second close does nothing."""
+    store = RedisStore(valkey.url, timeout=5)
+    with store:
+        assert use(store) == 1
+    store.close()
+    assert use(store) == 1
+    store.close()
+
+    async def main() -> None:
+        async with store:
+            assert await use_async(store) == 1
+        await store.aclose()
+        assert len(store._clients._here) == 0
+        assert await use_async(store) == 1
+
+    asyncio.run(main())
+    until(lambda: len(valkey.client.client_list()) == 1)
+
+
+def test_threads_make_one_client(valkey, monkeypatch):
+    """Of two that make it at once one is closed again."""
+    store = RedisStore(valkey.url, timeout=5)
+    barrier, made, make = threading.Barrier(2), [], store._clients._make
+
+    def slow() -> Any:
+        barrier.wait(10)
+        made.append(make())
+        return made[-1]
+
+    monkeypatch.setattr(store._clients, "_make", slow)
+    got: list[Any] = []
+    threads = [threading.Thread(target=lambda: got.append(store._clients.sync())) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(made) == 2
+    assert got[0] is got[1] is store._clients.sync()
+    store.close()
+
+
+def test_threads_and_tasks_share_a_store(valkey):
+    """Of a hundred that begin at once one gets the lease."""
+    store = RedisStore(valkey.url, timeout=5, max_connections=8)
+    barrier, tickets = threading.Barrier(8), []
+
+    def in_thread() -> None:
+        barrier.wait(10)
+        tickets.extend(store.do(Begin("k", 60)) for _ in range(10))
+
+    async def main() -> None:
+        barrier.wait(10)
+        tickets.extend(await asyncio.gather(*(store.do_async(Begin("k", 60)) for _ in range(10))))
+
+    threads = [threading.Thread(target=in_thread) for _ in range(6)]
+    threads += [threading.Thread(target=asyncio.run, args=(main(),)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(tickets) == 80
+    assert sum(ticket is not None for ticket in tickets) == 1
+    store.close()
+
+
+def test_a_task_that_is_cancelled_harms_no_other(valkey, runner):
+    """Its connection is dropped, and no answer goes to somebody else."""
+    store = RedisStore(valkey.url, timeout=5, max_connections=2)
+
+    async def main() -> None:
+        for number in range(20):
+            await store.do_async(Put(str(number), number, 10, 100))
+        for turn in range(1, 30):
+            tasks = [asyncio.ensure_future(store.do_async(Read(str(n)))) for n in range(4)]
+            for _ in range(turn % 6):
+                await asyncio.sleep(0)
+            tasks[turn % 4].cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            for number in range(5):
+                assert (await store.do_async(Read(str(number)))).value == number
+        assert store.breaker.state.value == "closed"
+        await store.aclose()
+
+    runner.run(main())
+
+
+FORK = """
+import asyncio, os, sys, threading
+from breakerkit import RedisStore
+from breakerkit.store.commands import Put, Read
+
+store = RedisStore(sys.argv[1], timeout=5)
+
+def in_child(act):
+    child = os.fork()
+    if child == 0:
+        try:
+            act()
+        except BaseException:
+            import traceback
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+
+async def use():
+    await store.do_async(Put("async", os.getpid(), 10, 100))
+    assert (await store.do_async(Read("async"))).value == os.getpid()
+
+def use_all():
+    store.do(Put("sync", os.getpid(), 10, 100))
+    assert store.do(Read("sync")).value == os.getpid()
+    asyncio.run(use())
+
+use_all()
+store._clients._lock.acquire()
+thread = threading.Thread(target=in_child, args=(use_all,))  # the lock is held by another thread
+thread.start()
+thread.join()
+store._clients._lock.release()
+
+async def main():
+    await use()
+    mine = await store._clients.here()
+    in_child(lambda: store.do(Read("sync")))
+    await use()
+    assert await store._clients.here() is mine
+asyncio.run(main())
+use_all()
+store.close()
+"""
+
+
+def test_a_forked_child_connects_anew(valkey):
+    """Parent and child never share a connection, a lock or a selector."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-W", "ignore::DeprecationWarning", "-c", FORK, valkey.url],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+
+
+def test_a_child_leaves_its_parents_clients_alone(valkey, runner):
+    """It forgets them without closing one: their sockets are the parent's too."""
+    store = RedisStore(valkey.url, timeout=5)
+    assert use(store) == runner.run(use_async(store)) == 1
+    mine, sync = runner.run(store._clients.here()), store._clients.sync()
+    store.after_fork()  # what the child does
+    assert store._clients.sync() is not sync
+    assert runner.run(store._clients.here()) is not mine
+    assert runner.run(mine.ping()) is True
+    assert use(store) == runner.run(use_async(store)) == 1
+    runner.run(mine.aclose())
+    sync.close()
+    store.close()
+
+
+def test_processes_share_the_lease(valkey, store):
+    """Of four one begins; killed, it loses the key when its lease runs out, and not before."""
+    store._moment = 1_800_000_000_000_000
+    code = f"""
+import signal, sys
+from breakerkit import RedisStore
+from breakerkit.store.commands import Begin
+store = RedisStore(sys.argv[1], timeout=5)
+store._moment = {store._moment}
+print(store.do(Begin("k", 30)), flush=True)
+sys.stdin.read()
+"""
+    children = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, valkey.url],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(4)
+    ]
+    said = [child.stdout.readline().strip() for child in children]
+    for child in children:
+        os.kill(child.pid, signal.SIGKILL)
+        child.communicate()
+    assert sum(ticket != "None" for ticket in said) == 1
+    for _ in range(3):
+        store._moment += 9_000_000
+        assert store.do(Begin("k", 30)) is None
+    store._moment += 3_000_000
+    assert store.do(Begin("k", 30)) is not None
+
+
+# -- values --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def pair(valkey):
+    """Make stores that write in such ways."""
+    stores = []
+
+    def make(*serializers: Any) -> list[RedisStore]:
+        stores.extend(RedisStore(valkey.url, timeout=5, serializer=one) for one in serializers)
+        return stores
+
+    yield make
+    for store in stores:
+        store.close()
+
+
+@pytest.mark.parametrize("serializer", ["json", "msgspec", "pickle"])
+@pytest.mark.parametrize("value", [None, True, -1.5, "текст😀", [1, [2, None]], {"a": {"b": []}}])
+def test_plain_values_come_back_as_they_are(pair, serializer, value):
+    """By every serializer."""
+    (store,) = pair(serializer)
+    assert store.do(Put("k", value, 10, 100)) is True
+    assert store.do(Read("k")).value == value
+
+
+def test_pickle_carries_what_python_has(pair, caplog):
+    """For those who ask for it, and without a word."""
+    (store,) = pair("pickle")
+    value = {"when": timedelta(days=1), "what": (1, {2, 3})}
+    store.do(Put("k", value, 10, 100))
+    assert store.do(Read("k")).value == value
+    assert caplog.records == []
+
+
+class Words:
+    """A serializer of the user's that writes texts."""
+
+    def dumps(self, value: Any) -> str:
+        return f"<{value}>"
+
+    def loads(self, data: bytes) -> Any:
+        return data.decode()[1:-1]
+
+
+def test_a_serializer_may_be_an_object_or_a_module(pair):
+    """Whatever has dumps and loads."""
+    import marshal
+
+    own, module = pair(Words(), marshal)
+    own.do(Put("a", "x", 10, 100))
+    module.do(Put("b", (1, 2), 10, 100))
+    assert own.do(Read("a")).value == "x"
+    assert module.do(Read("b")).value == (1, 2)
+
+
+def test_what_another_serializer_wrote_is_a_miss(pair):
+    """Never a wrong value, and never an error."""
+    stores = pair("json", "msgspec", "pickle", Words())
+    for writer in stores:
+        writer.do(Put("k", "x", 10, 100))
+        assert [store.do(Read("k")) is not None for store in stores] == [
+            store is writer for store in stores
+        ]
+
+
+def test_a_value_that_cannot_be_written_is_not_stored(store, caplog):
+    """The attempt ends all the same, what is put takes the old value away; it is told once for each type."""
+    store.do(Put("k", 1, 10, 100))
+    ticket = store.do(Begin("k", 30))
+    assert store.do(Write("k", ticket, {1, 2}, 10, 100)) is False
+    assert store.do(Begin("k", 30)) is not None
+    assert store.do(Read("k")).value == 1
+    assert store.do(Put("k", {1, 2}, 10, 100)) is False
+    assert store.do(Read("k")) is None
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{store.name}: a value cannot be stored: set"
+    ]
+
+
+def test_a_value_that_comes_back_as_another_is_told_once(store, caplog):
+    """JSON makes lists of tuples and texts of keys: the first caller and the next would get different values."""
+    for _ in range(2):
+        assert store.do(Put("k", {1: (2, 3)}, 10, 100)) is True
+    assert store.do(Read("k")).value == {"1": [2, 3]}
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{store.name}: a value comes back from the store as another one: dict"
+    ]
+
+
+def test_a_value_that_compares_as_it_likes_is_told_too(pair, caplog):
+    """Whoever cannot be compared is not the same."""
+
+    class Odd(str):
+        __slots__ = ()
+
+        def __ne__(self, other: object) -> bool:
+            raise RuntimeError
+
+    (store,) = pair("json")
+    assert store.do(Put("k", Odd("x"), 10, 100)) is True
+    assert "as another one: " in caplog.text
+
+
+def test_lines_about_values_are_bounded(store, caplog):
+    """Types that come from traffic do not fill the log, or memory."""
+    caplog.set_level(logging.WARNING, "breakerkit")
+    for number in range(150):
+        store.do(Put("k", type(f"Kind{number}", (), {})(), 10, 100))
+    assert len(caplog.records) == len(store._told_of) == 100
+
+
+def test_the_memory_store_needs_no_redis_package():
+    """Nor does it wait for anything."""
+    assert MemoryStore.local is True
+
+
+def test_debian_s_redis_server_does_the_same(debian_server):
+    """The contract tests run there too, where there is one."""
+    with RedisStore(debian_server.url, timeout=5) as store:
+        assert use(store) == 1
