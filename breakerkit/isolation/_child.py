@@ -10,6 +10,7 @@ import sys
 import threading
 import traceback
 from contextvars import copy_context
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from breakerkit import _ambient as ambient
@@ -80,9 +81,9 @@ def _raised(error: BaseException) -> bytes:
     if _can_be_read(error):
         return _sent(RAISED, error, "what the call raised")
     said = f"{type(error).__name__}: {error}"
-    for kind in type(error).__mro__[1:]:
-        if kind in {Exception, BaseException}:
-            break
+    for kind in takewhile(
+        lambda base: base not in {Exception, BaseException}, type(error).__mro__[1:]
+    ):
         # Near enough for whoever goes by types; the note says what it was.
         with contextlib.suppress(Exception):
             stand_in = kind(said)

@@ -644,5 +644,21 @@ def test_a_signal_lets_the_caller_go():
     until(lambda: not abandoned_work())
     with bearing(CancelSignal()), pytest.raises(CallTimeoutError):
         timeout(0.02, mode="abandon").call(threading.Event().wait, 0.2)
+    until(lambda: not abandoned_work())
     with bearing(CancelSignal()):
         assert one.call(int) == 0
+
+
+def test_an_interrupt_just_as_the_work_ends(monkeypatch: pytest.MonkeyPatch):
+    """The caller is gone, and the work is not abandoned: it has ended."""
+    one, wait = timeout(60, mode="abandon"), _jobs.Job.wait
+
+    def interrupted(job: Any, seconds: float | None = None) -> bool:
+        assert wait(job, seconds)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_jobs.Job, "wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        one.call(int)
+    assert abandoned_work() == []
+    assert one.snapshot().working == 0

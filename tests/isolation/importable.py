@@ -67,6 +67,10 @@ class Busy(ConnectionError):
         self.response = lambda: None
 
 
+class Busier(Busy):
+    """An error whose base cannot be sent either."""
+
+
 class Odd(Unreadable, ConnectionError):
     """An error whose first base cannot stand in for it, and whose second can."""
 
@@ -76,7 +80,7 @@ def raise_it(kind: str) -> None:
     raise {
         "error": ConnectionError("down"), "exit": SystemExit(3), "interrupt": KeyboardInterrupt(),
         "unsendable": Unsendable(), "unreadable": Unreadable(1, 2), "busy": Busy("http://x"),
-        "odd": Odd(1, 2),
+        "odd": Odd(1, 2), "busier": Busier("http://x"),
     }[kind]  # fmt: skip
 
 

@@ -375,6 +375,8 @@ def test_a_worker_answers() -> None:
     assert answered(importable.raise_it, "unsendable")[0] == child.UNSENDABLE
     ended, error = answered(importable.raise_it, "busy")
     assert (ended, type(error)) == (child.RAISED, ConnectionError)
+    ended, error = answered(importable.raise_it, "busier")
+    assert (ended, type(error)) == (child.RAISED, ConnectionError)
     ended, error = answered(importable.raise_it, "odd")
     assert (ended, type(error)) == (child.RAISED, ConnectionError)
     assert answered(passes, "db", through="db") == (child.RETURNED, True)

@@ -111,7 +111,9 @@ def test_what_cannot_be_sent(shared):
     assert shared.snapshot().running == 0
 
 
-@pytest.mark.parametrize(("kind", "said"), [("busy", "Busy: http://x is busy"), ("odd", "Odd: ")])
+@pytest.mark.parametrize(
+    ("kind", "said"), [("busy", "Busy: http://x is busy"), ("odd", "Odd: "), ("busier", "Busier: ")]
+)
 def test_an_error_that_cannot_be_sent_is_told_by_its_base(shared, kind, said):
     """What goes by types still finds it: it comes as the nearest base that can be sent, with its trace."""
     with pytest.raises(ConnectionError, match=said) as caught:

@@ -22,7 +22,8 @@ from breakerkit import (
 )
 from breakerkit import _ambient as ambient
 from breakerkit.isolation import _child as child
-from breakerkit.isolation._watch import _look
+from breakerkit.isolation import _watch
+from breakerkit.isolation._watch import Watch, _look
 from tests.isolation.rig import PATIENCE, Background, until, waiting
 from tests.isolation.test_threads import Latch, gone, latch, make
 
@@ -281,3 +282,41 @@ def test_a_signal_that_is_set_while_a_guarded_call_waits() -> None:
         (error,) = background.join()
     assert type(error) is CallCancelledError
     assert ran == []
+
+
+def test_a_cancelled_future_is_told_once(latch: Latch) -> None:
+    """Whether the worker or the one who cancels is first, nobody settles it twice."""
+    b = make(max_concurrent=1, max_waiting=1)
+    b.submit(latch)
+    latch.wait()
+    future = b.submit(int)
+    (work,) = [waiter for line in b._guard.queue._lines.values() for waiter in line]
+    assert future.cancel()
+    assert not work.wanted()
+    latch.may_end.set()
+    gone(b)
+
+
+def test_a_call_that_comes_while_the_watch_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is looked at before the watch sleeps."""
+    guard, watch, looked = make()._guard, Watch(), []
+
+    class One:
+        over = begun = False
+        decided = False
+        future: Any = concurrent.futures.Future()
+
+    first, second = One(), One()
+
+    def look(_guard: object, work: Any, _patience: object) -> float:
+        looked.append(work)
+        if work is first and len(looked) == 1:
+            watch.add(guard, second, None)  # type: ignore[arg-type]  # it looks like one
+            return PATIENCE
+        work.decided = True
+        return 0.0
+
+    monkeypatch.setattr(_watch, "_look", look)
+    watch.add(guard, first, None)  # type: ignore[arg-type]  # likewise
+    until(lambda: not watch._running)
+    assert second in looked
