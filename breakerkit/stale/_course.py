@@ -63,8 +63,12 @@ class Passed:
         self.trace = trace
 
 
-def fetch(keeper: StaleKeeper, key: str, work: Work) -> Course:
-    """Return what one call comes to.
+#: In place of what was read: it is to be read again.
+_UNREAD = object()
+
+
+def fetch(keeper: StaleKeeper, key: str, work: Work, entry: Any) -> Course:
+    """Return what one call comes to, which has read ``entry``.
 
     Raises:
         NoCachedValueError: the origin failed, and there is nothing to serve.
@@ -72,7 +76,8 @@ def fetch(keeper: StaleKeeper, key: str, work: Work) -> Course:
     """
     until = None
     while True:
-        entry = yield Ask(keeper.shelf, Read(key))
+        if entry is _UNREAD:
+            entry = yield Ask(keeper.shelf, Read(key))
         now = keeper.clock.now()
         stored = None if entry is None or entry is LOST else Stored(entry, now)
         if stored is not None and now < stored.due:
@@ -93,6 +98,7 @@ def fetch(keeper: StaleKeeper, key: str, work: Work) -> Course:
                 yield Wait(None, keeper.clock, min(until, keeper.clock.now() + LOOK_AGAIN))
         finally:
             keeper.attempts.leave(attempt, leads)
+            entry = _UNREAD
             del attempt, found  # an error leads to this frame: no cycle
 
 

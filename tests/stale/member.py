@@ -18,7 +18,7 @@ import redis
 from breakerkit import RedisStore, stale_if_error
 
 #: Seconds that anybody waits for anybody here.
-LIMIT = 30
+LIMIT = 120
 
 
 def main(url: str, threads: int, lease: float) -> None:

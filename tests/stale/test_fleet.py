@@ -11,10 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.servers import LIMIT, Server, until, valkey, valkey_server
+from tests.servers import Server, until, valkey, valkey_server
 
 __all__ = ["valkey", "valkey_server"]
 
+#: Seconds for what takes a few: eight interpreters on a busy machine.
+LIMIT = 120
 ROOT = Path(__file__).parent.parent.parent
 
 
@@ -42,11 +44,11 @@ def ended(member: Any) -> Any:
 
 def test_a_thousand_callers_in_eight_processes(valkey: Server) -> None:
     """They all want one key that nobody has: one call of the origin, and its value for all."""
-    with fleet(valkey, 8, 125, lease=30) as members:
+    with fleet(valkey, 8, 125, lease=120) as members:
         for _ in members:
             valkey.client.rpush("go", 1)
-        until(lambda: valkey.client.llen("calling") == len(members))
-        assert until(lambda: valkey.client.llen("asked")) == 1
+        until(lambda: valkey.client.llen("calling") == len(members), LIMIT)
+        assert until(lambda: valkey.client.llen("asked"), LIMIT) == 1
         valkey.client.rpush("answer", "7")
         results = [ended(member) for member in members]
     assert [len(one["got"]) for one in results] == [125] * 8
@@ -60,7 +62,7 @@ def test_the_one_who_asks_is_killed(valkey: Server) -> None:
     with fleet(valkey, 2, 5, lease=1) as members:
         for _ in members:
             valkey.client.rpush("go", 1)
-        until(lambda: valkey.client.llen("calling") == len(members))
+        until(lambda: valkey.client.llen("calling") == len(members), LIMIT)
         until(lambda: valkey.client.llen("asked"))
         asked = int(valkey.client.lindex("asked", 0))
         (gone,) = [member for member in members if member.pid == asked]
@@ -71,4 +73,4 @@ def test_the_one_who_asks_is_killed(valkey: Server) -> None:
         result = ended(other)
     assert {value for value, _ in result["got"]} == {"8"}
     assert result["refreshes"] == 1
-    assert max(seconds for _, seconds in result["got"]) < 1 + 5  # a busy machine
+    assert max(seconds for _, seconds in result["got"]) < 1 + 20  # a busy machine

@@ -215,6 +215,23 @@ def test_a_refresh_time_may_outlive_the_value(world):
     assert read(world) is None
 
 
+def test_a_refresh_time_shortens_the_life_of_no_value(world):
+    """With ``empty`` too the value is kept as long as it was wanted."""
+    write(world, begin(world), 1)
+    world.do(Postpone("k", begin(world), 10, empty=True))
+    world.advance(20)
+    assert read(world) == Entry(1, 20, -10)
+
+
+def test_a_value_that_has_just_aged_out_is_none(world):
+    """At the very moment a failure finds nothing there."""
+    write(world, begin(world), 1, keep=15)
+    ticket = begin(world)
+    world.advance(15)
+    world.do(Postpone("k", ticket, 30, empty=True))
+    assert read(world) == Entry(NOTHING, 0, 30)
+
+
 def test_a_value_replaces_a_refresh_time_that_is_alone(world):
     """Also that of an older attempt: a failure is nothing newer than a value."""
     first = begin(world)

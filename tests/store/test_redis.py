@@ -239,13 +239,44 @@ def test_an_attempt_of_which_nothing_is_left_does_not_write(store, valkey):
     assert store.do(Write("k", young, 1, 10, 100)) is True
 
 
-def test_attempts_that_were_killed_are_given_up(store):
+def test_attempts_that_were_killed_are_given_up(store, valkey):
     """They do not keep the hash of a key for ever."""
     store._moment = 1_800_000_000_000_000
     store.do(Begin("k", 30))
     store._moment += (LINGER + 30) * 1_000_000
     store.do(Put("k", 1, 10, 100))
     assert store.do(Read("k")).value == 1
+    assert set(valkey.client.hkeys("breakerkit:{k}")) == {b"v", b"m"}
+
+
+def test_an_attempt_with_a_short_lease_hides_no_longer_one(store, valkey):
+    """The hash lives for the last that may end."""
+    store.do(Begin("k", 3000))
+    store.do(Invalidate("k"))
+    store.do(Begin("k", 1))
+    assert ttl(valkey) > 3000
+
+
+def test_an_attempt_that_was_given_up_ends_no_other(store):
+    """It comes back after all: the one that runs is still known, and late after an eviction."""
+    store._moment = 1_800_000_000_000_000
+    lost = store.do(Begin("k", 30))
+    store._moment += (LINGER + 30) * 1_000_000
+    running = store.do(Begin("k", 30))
+    store.do(Release("k", lost))
+    store.do(Evict("k"))
+    assert store.do(Write("k", running, 1, 10, 100)) is False
+
+
+def test_a_value_that_aged_out_takes_no_room(store, valkey):
+    """Though its hash is kept for an attempt that runs."""
+    store._moment = 1_800_000_000_000_000
+    store.do(Begin("k", 10))
+    store._moment += 10_000_000
+    store.do(Write("k", store.do(Begin("k", 10)), 1, 10, 20))
+    store._moment += 20_000_000
+    store.do(Begin("k", 10))
+    assert valkey.client.hkeys("breakerkit:{k}") == [b"b"]
 
 
 def test_all_numbers_of_a_century_are_exact(store):
