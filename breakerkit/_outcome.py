@@ -5,7 +5,6 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from breakerkit import _ambient as ambient
 from breakerkit import _fields as fields
 from breakerkit._log import PASSING, fault_in
 from breakerkit.errors import (
@@ -133,7 +132,9 @@ def of_the_time_around(error: BaseException) -> bool:
     """
     if not isinstance(error, CallTimeoutError | DeadlineExceededError):
         return False
-    return ambient.too_late() is not None
+    from breakerkit._ambient import too_late  # noqa: PLC0415  # whoever raises these has it; others need not wait for it
+
+    return too_late() is not None
 
 
 def blame(failure: Exception, error: Exception | None) -> None:

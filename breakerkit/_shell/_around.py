@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any
 
-from breakerkit import _ambient as ambient
 from breakerkit._fields import show
 from breakerkit._shell._runs import MAKERS, named_after
 from breakerkit._shell._shapes import Shape, shape_of
@@ -86,15 +85,17 @@ def under(cancel: Any, run: Callable[[], Any], operation: Any) -> Any:
     """Run with a signal in force for all that asks inside; a stream's reader is not inside."""
     if not isinstance(cancel, CancelSignal):
         return run()  # which says what is wrong
+    from breakerkit._ambient import bearing  # noqa: PLC0415  # few calls have a signal
+
     shape = shape_of_operation(operation) if callable(operation) else Shape.PLAIN
     if shape is Shape.PLAIN:
-        with ambient.bearing(cancel):
+        with bearing(cancel):
             return run()
     if shape is not Shape.COROUTINE:
         return run()
 
     async def later() -> Any:
-        with ambient.bearing(cancel):
+        with bearing(cancel):
             return await run()
 
     return named_after(operation, later())
