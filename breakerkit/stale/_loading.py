@@ -82,7 +82,17 @@ def _ticket(keeper: StaleKeeper, attempt: Attempt, stored: Stored | None) -> Cou
             return None
     if ticket is None:
         keeper.attempts.settle(attempt, Ended.ELSEWHERE)
-    return None if ticket is LOST else ticket
+    if ticket is None or ticket is LOST:
+        return None
+    # Another attempt may have ended between our look and our turn.
+    entry = yield Ask(shelf, Read(key))
+    if isinstance(entry, Entry) and entry.due > 0:
+        found = Stored(entry, clock.now())
+        if _young(keeper, found, clock.now()):
+            yield Ask(shelf, Release(key, ticket))
+            keeper.attempts.settle(attempt, Ended.VALUE, value=found.value)
+            return None
+    return ticket
 
 
 def _young(keeper: StaleKeeper, stored: Stored, now: float) -> bool:
