@@ -168,7 +168,7 @@ class StaleCache(Policy):
         Returns:
             Whether the store took it; it is never an error.
         """
-        return self._tell(self._put(key, value), key)
+        return self._tell(self._put(key, value))
 
     def invalidate(self, key: Any) -> bool:
         """Let the next call ask the origin; the value stays as a stale reserve.
@@ -176,7 +176,7 @@ class StaleCache(Policy):
         Returns:
             Whether the store heard of it.
         """
-        return self._tell(Invalidate(self._full(key)), key)
+        return self._tell(Invalidate(self._full(key)))
 
     def evict(self, key: Any) -> bool:
         """Forget a value; attempts that run do not bring it back.
@@ -184,7 +184,7 @@ class StaleCache(Policy):
         Returns:
             Whether the store heard of it.
         """
-        return self._tell(Evict(self._full(key)), key)
+        return self._tell(Evict(self._full(key)))
 
     def invalidate_all(self, prefix: str = "") -> bool:
         """Do the same for every key that begins with ``prefix``."""
@@ -198,15 +198,15 @@ class StaleCache(Policy):
 
     def put_async(self, key: Any, value: Any) -> Awaitable[bool]:
         """Do as `put` does, awaited."""
-        return self._tell_async(self._put(key, value), key)
+        return self._tell_async(self._put(key, value))
 
     def invalidate_async(self, key: Any) -> Awaitable[bool]:
         """Do as `invalidate` does, awaited."""
-        return self._tell_async(Invalidate(self._full(key)), key)
+        return self._tell_async(Invalidate(self._full(key)))
 
     def evict_async(self, key: Any) -> Awaitable[bool]:
         """Do as `evict` does, awaited."""
-        return self._tell_async(Evict(self._full(key)), key)
+        return self._tell_async(Evict(self._full(key)))
 
     def invalidate_all_async(self, prefix: str = "") -> Awaitable[bool]:
         """Do as `invalidate_all` does, awaited."""
@@ -228,13 +228,13 @@ class StaleCache(Policy):
         config = self.config
         return Put(self._full(key), value, self._guard.next_due(config), config.keep)
 
-    def _tell(self, command: Command, _key: Any = None) -> bool:
+    def _tell(self, command: Command) -> bool:
         self._guard.drop(command)
         done: bool = self._guard.shelf.told(command)
         self._guard.drop(command)  # an attempt may have begun meanwhile, with what was there before
         return done
 
-    async def _tell_async(self, command: Command, _key: Any = None) -> bool:
+    async def _tell_async(self, command: Command) -> bool:
         self._guard.drop(command)
         done: bool = await self._guard.shelf.told_async(command)
         self._guard.drop(command)

@@ -94,11 +94,11 @@ def test_an_encrypted_cluster_stays_so_on_the_other_side(runner):
     real, redis.RedisCluster.__init__ = (
         redis.RedisCluster.__init__,
         lambda _, **kwargs: made.append(kwargs),
-    )  # type: ignore[method-assign]
+    )  # type: ignore[method-assign]  # only for this test
     try:
         store._clients.sync()
     finally:
-        redis.RedisCluster.__init__ = real  # type: ignore[method-assign]
+        redis.RedisCluster.__init__ = real  # type: ignore[method-assign]  # only for this test
     assert made[0]["ssl"] is True
     assert made[0]["password"] == "word"
     assert [(node.host, node.port) for node in made[0]["startup_nodes"]] == [("host", 7000)]
