@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ import attrs
 
 from breakerkit import _fields as fields
 from breakerkit._log import PASSING, fault_in, hook_name
+from breakerkit._sole import Sole
 from breakerkit.events import Event
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Hub:
         self._own: tuple[Subscription, ...] = ()
         self._parent = parent
         self._targets: dict[type[Any], tuple[Subscription, ...]] = {}
-        self._delivering = threading.Lock()
+        self._delivering = Sole()
         # Made for the first listener: most breakers never have one.
         self.waiting: deque[Any] | None = None
         self.dropped = 0
@@ -118,40 +118,27 @@ class Hub:
 
     def tell(self, event: Any) -> None:
         """Deliver an event that was posted under no lock: at once, if nothing waits."""
-        delivering = self._delivering
-        if self.waiting or not delivering.acquire(False):
+        if self.waiting or not self._delivering.run(lambda: self._call(event)):
             self.post(event)
-            self.drain()
-            return
-        try:
-            self._call(event)
-        finally:
-            delivering.release()
-        if self.waiting:
-            self.drain()
+        self.drain()
 
     def drain(self) -> None:
         """Deliver what waits, unless somebody is at it; called outside every lock.
 
         An event posted while the one who delivers is about to stop is not
-        lost: the look at the queue comes again after the lock is free.
+        lost: the look at the queue comes again after the turn has ended.
         """
         while self.waiting:
-            # Kept by name: a listener may fork, and the child has another one.
-            delivering = self._delivering
-            if not delivering.acquire(False):
+            if not self._delivering.run(self._deliver):
                 return
-            try:
-                self._deliver(self.waiting)
-            finally:
-                delivering.release()
 
     def forget(self) -> None:
         """Start empty in a forked child: the delivering thread lives in the parent."""
         self.waiting = None
-        self._delivering = threading.Lock()
+        self._delivering = Sole()
 
-    def _deliver(self, waiting: deque[Any]) -> None:
+    def _deliver(self) -> None:
+        waiting = self.waiting
         # A listener may fork: in the child this queue is the parent's.
         while waiting and waiting is self.waiting:
             event = waiting.popleft()

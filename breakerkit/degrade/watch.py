@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from breakerkit import _fork as fork
 from breakerkit import _log as log
 from breakerkit._log import fault_in
+from breakerkit._sole import Sole
 from breakerkit.degrade import _files as files
 from breakerkit.errors import RuleError
 
@@ -56,7 +57,7 @@ class RuleWatch:
         self._mark: Mark | None = None
         self._digest: bytes | None = None
         self._problem: str | None = None
-        self._looking = threading.Lock()
+        self._looking = Sole()
         #: Held for the first look: whoever asks for the watch meanwhile waits for it.
         self._first = threading.RLock()
         self._begun = False
@@ -73,16 +74,17 @@ class RuleWatch:
         Returns:
             Whether its rules were taken.
         """
-        looking = self._looking  # kept by name: a listener may fork, and the child has another one
-        if not looking.acquire(False):
-            return False
-        try:
-            return self._look()
-        except RuleError as error:
-            self._refuse(str(error))
-            return False
-        finally:
-            looking.release()
+        taken = False
+
+        def once() -> None:
+            nonlocal taken
+            try:
+                taken = self._look()
+            except RuleError as error:
+                self._refuse(str(error))
+
+        self._looking.run(once)
+        return taken
 
     @property
     def problem(self) -> str | None:
@@ -120,7 +122,7 @@ class RuleWatch:
 
     def after_fork(self) -> None:
         """Go on with fresh locks and a thread of its own in a forked child."""
-        self._looking = threading.Lock()
+        self._looking = Sole()
         self._first = threading.RLock()
         stopped, self._stopped = self._stopped.is_set(), threading.Event()
         if stopped:

@@ -157,8 +157,7 @@ class Room(Keeper):
             fresh = Slot(slot.uses, slot.share)
             self._slots.add(fresh)
             fresh.of = self._me
-            self.returned.append(fresh)
-            self.serve()
+            self.put_back(fresh)
 
     # -- changing hands --------------------------------------------------------
 
@@ -175,20 +174,36 @@ class Room(Keeper):
                 self.postponed.popleft()()
             with self.lock:
                 self._settle()
-            while True:
-                try:
-                    waiter = self.rings.popleft()  # another thread may ring too
-                except IndexError:
-                    break
-                try:
-                    there = waiter.ring()
-                except BaseException:
-                    self.rings.append(waiter)  # an interrupt: whoever serves next rings again
-                    raise
-                if not there:
-                    self._nobody_there(waiter)
+            self._ring()
             if not self.unfinished():
                 return
+
+    def _ring(self) -> None:
+        """Tell who was decided on, each by one thread; an interrupt leaves it to whoever serves next."""
+        while self.rings:
+            taken: list[Waiter] = []
+            try:
+                with self.lock:
+                    if self.rings:
+                        # In this order: a signal comes after a call, and one of the two has it.
+                        taken.append(self.rings[0])
+                        self.rings.popleft()
+                for waiter in taken:
+                    if not waiter.ring():
+                        self._nobody_there(waiter)
+            except BaseException:
+                with self.lock:
+                    self.rings.extend(one for one in taken if one not in self.rings)
+                raise
+
+    def put_back(self, slot: Slot) -> None:
+        """Put a slot back and serve who waits for it, an interrupt or not."""
+        try:
+            self.returned.append(slot)
+            self.serve()
+        except BaseException:
+            self.serve()
+            raise
 
     def unfinished(self) -> bool:
         """Tell whether there is anything to `serve`."""
@@ -251,8 +266,7 @@ class Room(Keeper):
         """Give a slot back that no call has used; the next gets it."""
         if self.mine(slot):
             slot.uses -= 1
-            self.returned.append(slot)
-            self.serve()
+            self.put_back(slot)
 
     def waited(self, waiter: Waiter, now: float, *, admitted: bool) -> None:
         """Take down, once, that somebody waits no longer. Under the lock."""

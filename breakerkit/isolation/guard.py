@@ -142,12 +142,7 @@ class BulkheadGuard(Waiting):
         if mark != ledger.mark and (left := ledger.since(mark)):
             _Held(self, slot, left)
             return
-        self.returned.append(slot)
-        try:
-            self.serve()
-        except BaseException:
-            self.serve()
-            raise
+        self.put_back(slot)
 
     def succeeded(self, entry: Slot, *_: object) -> None:
         """Hear that a call has ended."""

@@ -86,6 +86,21 @@ class Attempt:
             tell()
 
 
+class Part:
+    """One caller's part in an attempt; made before it is taken, so that an interrupt leaves none behind.
+
+    Attributes:
+        attempt: the attempt; ``None`` before it is known.
+        leads: whether it is the caller's to make.
+    """
+
+    __slots__ = ("attempt", "leads")
+
+    def __init__(self) -> None:
+        self.attempt: Attempt | None = None
+        self.leads = False
+
+
 class Attempts:
     """The attempts of one cache that run, by key; safe across threads, tasks and loops."""
 
@@ -103,31 +118,37 @@ class Attempts:
             one._turn = self._turn
         self._running = {}
 
-    def join(self, key: str, now: float, patience: float) -> tuple[Attempt, bool]:
-        """Return the attempt that has the key, and whether it is the caller's to make.
+    def join(self, part: Part, key: str, now: float, patience: float) -> Attempt:
+        """Take part in the attempt that has the key, or in one that is the caller's to make.
 
         One that has run for longer than its ``patience`` has lost the key.
         """
         with self._turn:
             one = self._running.get(key)
-            leads = one is None or now >= one.ends
-            if one is None or leads:
-                one = self._running[key] = Attempt(key, now + patience, self._turn)
+            part.leads = one is None or now >= one.ends
+            if one is None or part.leads:
+                one = Attempt(key, now + patience, self._turn)
+                self._running[key] = one
+            # No call since it has the key: signals come after calls.
             one.callers += 1
-            return one, leads
+            part.attempt = one
+        return one
 
-    def leave(self, one: Attempt, leads: bool) -> None:
+    def leave(self, part: Part) -> None:
         """Care no longer; an attempt that nobody cares for is given up, unless it is detached.
 
         So is one whose maker leaves before it has begun: an interrupt may come at any place.
         """
+        one = part.attempt
+        if one is None:
+            return
         with self._turn:
             one.callers -= 1
             stop = None if one.callers or one.detached or one.how is not None else one.stop
             if not one.callers:
                 # A shared error leads to frames that lead here.
                 one.value = one.error = one.personal = one.trace = None
-        if leads and not one.begun:
+        if part.leads and not one.begun:
             self.settle(one, Ended.HANDED_OVER)
         if stop is not None:
             stop()

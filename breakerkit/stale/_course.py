@@ -12,7 +12,7 @@ import attrs
 
 from breakerkit._outcome import blame
 from breakerkit.errors import CallTimeoutError
-from breakerkit.stale._attempts import Ended
+from breakerkit.stale._attempts import Ended, Part
 from breakerkit.stale._loading import load
 from breakerkit.stale._shelf import LOST
 from breakerkit.stale._steps import LOOK_AGAIN, Answer, Ask, Start, Wait
@@ -88,18 +88,18 @@ def fetch(keeper: StaleKeeper, key: str, work: Work, entry: Any) -> Course:
             if not isinstance(keeper.config.disaster, Raise):
                 return (yield from _disaster(keeper, key, work, None))
         until = now + keeper.config.patience if until is None else until
-        attempt, leads = keeper.attempts.join(key, now, keeper.config.patience)
-        found = None
+        part, attempt, found = Part(), None, None
         try:
-            found = yield from _with(keeper, attempt, leads, work, stored, until)
+            attempt = keeper.attempts.join(part, key, now, keeper.config.patience)
+            found = yield from _with(keeper, attempt, part.leads, work, stored, until)
             if found is not None:
                 return found
             if attempt.how is Ended.ELSEWHERE:
                 yield Wait(None, keeper.clock, min(until, keeper.clock.now() + LOOK_AGAIN))
         finally:
-            keeper.attempts.leave(attempt, leads)
+            keeper.attempts.leave(part)
             entry = _UNREAD
-            del attempt, found  # an error leads to this frame: no cycle
+            del part, attempt, found  # an error leads to this frame: no cycle
 
 
 def _with(
@@ -115,7 +115,7 @@ def _with(
         course = load(keeper, attempt, work, stored)
         yield Start(
             attempt, course, lambda: keeper.attempts.settle(attempt, Ended.HANDED_OVER),
-            keeper.slot, detached=detached,
+            keeper, detached=detached,
         )  # fmt: skip
     if at_hand is not None and (config.background or not leads):
         return keeper.served(attempt.key, at_hand, clock.now())

@@ -201,6 +201,17 @@ def _set(future: asyncio.Future[None]) -> None:
         future.set_result(None)
 
 
+class Places(Protocol):
+    """Who has the places for background threads."""
+
+    def take_place(self, places: list[int]) -> bool:
+        """Put a place into a list; ``False`` if all are taken."""
+        ...
+
+    def give_back(self, places: list[int]) -> None:
+        """Take it out again; doing so twice is no error."""
+
+
 class Start:
     """Begin an attempt: in this thread, in one of its own, or in a task; tell whether it was begun.
 
@@ -208,25 +219,25 @@ class Start:
         attempt: the attempt.
         course: what it does, and how it ends.
         end: ends the attempt if that has not: a task may be cancelled before it begins.
-        slot: takes and gives back one of the places for threads.
+        owner: has the places for threads.
         detached: whether the caller need not wait for it.
     """
 
-    __slots__ = ("_attempt", "_course", "_detached", "_end", "_places", "_slot")
+    __slots__ = ("_attempt", "_course", "_detached", "_end", "_owner", "_places")
 
     def __init__(
         self,
         attempt: Attempt,
         course: Course,
         end: Callable[[], object],
-        slot: Callable[[int], bool],
+        owner: Places,
         *,
         detached: bool,
     ) -> None:
         self._attempt = attempt
         self._course: Course | None = course
         self._end = end
-        self._slot = slot
+        self._owner = owner
         self._detached = detached
         self._places: list[int] = []
 
@@ -234,30 +245,24 @@ class Start:
         if not self._detached:
             self._run()
             return True
-        if not self._slot(1):
-            self._end()
-            return False
-        self._places.append(1)
-        context = copy_context()
-        context.run(ambient.limit.set, None)  # nobody waits for it: no deadline is around it
-        name = f"breakerkit refresh {self._attempt.key}"
         try:
+            if not self._owner.take_place(self._places):
+                self._end()
+                return False
+            context = copy_context()
+            context.run(ambient.limit.set, None)  # nobody waits for it: no deadline is around it
+            name = f"breakerkit refresh {self._attempt.key}"
             threading.Thread(
                 target=context.run, args=(self._in_thread,), name=name, daemon=True
             ).start()
         except BaseException as error:
-            self._give_back()
+            self._owner.give_back(self._places)
             self._end()
             if isinstance(error, RuntimeError):
                 return False  # there are no more threads to be had
             raise
         self._attempt.begun = True
         return True
-
-    def _give_back(self) -> None:
-        """Give the place back, once: an interrupted start may have begun a thread all the same."""
-        with contextlib.suppress(IndexError):
-            self._slot(-self._places.pop())
 
     def _run(self) -> None:
         course, self._course = self._course, None
@@ -273,7 +278,7 @@ class Start:
         try:
             self._run()
         finally:
-            self._give_back()
+            self._owner.give_back(self._places)
 
     async def do_async(self) -> bool:
         import asyncio  # noqa: PLC0415  # only where a loop runs already

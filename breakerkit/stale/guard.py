@@ -181,13 +181,21 @@ class StaleKeeper(Keeper):
         else:
             self.attempts.drop(prefix, exact=False)
 
-    def slot(self, change: int) -> bool:
-        """Take (1) or give back (-1) a place for a background thread; ``False`` if all are taken."""
+    def take_place(self, places: list[int]) -> bool:
+        """Put a place for a background thread into a list; ``False`` if all are taken."""
         with self.lock:
-            if change > 0 and self._background >= self.config.max_background:
+            if self._background >= self.config.max_background:
                 return False
-            self._background += change
+            self._background += 1
+            places.append(1)  # no call in between: signals come after calls
             return True
+
+    def give_back(self, places: list[int]) -> None:
+        """Take it out again; doing so twice is no error, for an interrupted start may have begun a thread."""
+        with self.lock:
+            if places:
+                self._background -= 1
+                places.pop()
 
     # -- what happened -----------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Ctrl-C at the start of any function of the package: no slot, place, fork or limit is left behind."""
+"""Ctrl-C wherever a signal comes in: no slot, place, fork or limit is left behind."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ import pytest
 
 from breakerkit import Registry, _ambient, breaker, bulkhead, failover, pipeline, timeout
 from breakerkit._abandoned import ledger
-from breakerkit._shell import _proxies  # noqa: F401  # so that its opcodes are told too
 from breakerkit.testing import ManualClock
-from tests.concurrency.tracing import instrumented, interrupted
+from tests.concurrency.tracing import signalled
 from tests.isolation.rig import until
 
 
@@ -21,14 +20,8 @@ from tests.isolation.rig import until
 def _signals(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     # Python itself swallows one that comes in a destructor.
     monkeypatch.setattr("sys.unraisablehook", lambda _: None)
-    with instrumented(starts=True):
-        yield
+    yield
     gc.enable()
-
-
-def interrupt() -> None:
-    """Do what Ctrl-C does."""
-    raise KeyboardInterrupt
 
 
 def interrupt_everywhere(
@@ -38,18 +31,18 @@ def interrupt_everywhere(
     for step in itertools.count(1):
         world = make()
         gc.disable()
+        places: list[str] = []
         try:
-            with interrupted(step, interrupt):
+            with signalled(step) as places:
                 act(world)
-            through = True
         except KeyboardInterrupt:
-            through = False
+            pass
         gc.enable()
         # Only now: while the error is handled, its traceback holds what its frames held.
         gc.collect(1)
-        assert _ambient.live(_ambient.limit.get()) is None, step
+        assert _ambient.live(_ambient.limit.get()) is None, places
         well(world)
-        if through:
+        if not places:
             return step
     raise AssertionError
 
@@ -59,6 +52,7 @@ class World:
 
     def __init__(self, **kinds: Any) -> None:
         self.clock, self.registry = ManualClock(), Registry()
+        self.heard: list[Any] = []
         usual = {"clock": self.clock, "registry": self.registry}
         self.bulkhead = bulkhead(max_concurrent=1, max_waiting=0, **usual)
         self.breaker = breaker(failure_threshold=9, **usual)
@@ -68,6 +62,8 @@ class World:
             ["a", "b"], strategy=kinds.get("strategy", "failover"), **more, **usual
         )
         self.down: tuple[str, ...] = ()
+        if kinds.get("told"):
+            self.registry.subscribe(self.heard.append)
 
     def serve(self, provider: str = "a") -> str:
         """Answer, or fail."""
@@ -79,6 +75,8 @@ class World:
         """Assert that all counts are back at none, once the threads have ended."""
         until(self._nothing_runs)
         assert not any(keeper.lock._is_owned() for keeper in self.keepers())
+        # Nobody delivers for good; what an interrupted listener left waiting the next call tells.
+        assert not any(keeper.hub._delivering._turn for keeper in self.keepers())
         self.down = ()
         assert self.bulkhead.call(self.serve) == "a"
         assert self.timeout.call(self.serve) == "a"
@@ -139,6 +137,8 @@ CALLS = [
     (by_failover, {"strategy": "broadcast"}),
     (by_pipeline, {}),
     (by_pipeline, {"mode": "abandon"}),
+    (by_pipeline, {"told": "listeners"}),
+    (by_second, {"told": "listeners"}),
 ]
 
 

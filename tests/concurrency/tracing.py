@@ -4,6 +4,9 @@
         with interrupted(after=17, by=interrupt):
             ...                     # interrupt() runs before the 17th opcode
 
+    with signalled(after=5):
+        ...                         # Ctrl-C at the 5th place where a signal can come in
+
 CPython 3.11 has only ``sys.settrace`` for this. From 3.12 on that loses opcodes
 of threads that begin later, hence ``sys.monitoring`` there.
 """
@@ -34,6 +37,10 @@ _LEFT_OUT = tuple(
         "_shell/_shapes", "circuit/config", "circuit/_backoff", "circuit/_rules",
     )
 )  # fmt: skip
+#: What no service runs.
+_OUTSIDE = (f"{_PACKAGE}/testing", f"{_PACKAGE}/cli")
+#: Where CPython looks for signals, in a profiler's words.
+_LOOKS = ("call", "c_return", "c_exception")
 #: One of the six tool ids; debuggers, coverage, profilers and optimizers have theirs.
 _TOOL = 4
 _MONITORING = sys.version_info >= (3, 12)
@@ -95,12 +102,38 @@ def interrupted(after: int | None, by: Interrupt) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def instrumented(*, starts: bool = False) -> Iterator[None]:
-    """Let opcodes of the package be told inside the block, to whichever thread wants it.
+def signalled(after: int) -> Iterator[list[str]]:
+    """Press Ctrl-C in this thread at its ``after``-th place in the package where a signal comes in.
 
-    ``starts``: only the first of each function, where CPython itself lets signals in.
+    CPython looks for signals at the start of a function, after each call of a
+    function in C and at a jump backwards; the first two are tried here, by the
+    same profiler in every version. A ``with`` looks nowhere before its body.
+    What is yielded names the place, once it was reached.
     """
-    _told.update(_first() if starts else _shared())
+    left, places = after, []
+
+    def told(frame: types.FrameType, event: str, arg: Any) -> None:
+        nonlocal left
+        if event not in _LOOKS or not _inside(frame.f_code.co_filename, _OUTSIDE):
+            return
+        left -= 1
+        if not left:
+            sys.setprofile(None)
+            places.append(f"{frame.f_code.co_qualname}:{frame.f_lineno} {event} {arg}")
+            raise KeyboardInterrupt
+
+    before = sys.getprofile()
+    sys.setprofile(told)
+    try:
+        yield places
+    finally:
+        sys.setprofile(before)
+
+
+@contextlib.contextmanager
+def instrumented() -> Iterator[None]:
+    """Let opcodes of the package be told inside the block, to whichever thread wants it."""
+    _told.update(_shared())
     if not _MONITORING:
         yield
         return
@@ -142,8 +175,8 @@ def _opcode(frame: Any, event: str, arg: Any) -> Any:
     return _opcode
 
 
-def _inside(filename: str) -> bool:
-    return filename.startswith(_PACKAGE) and not filename.startswith(_LEFT_OUT)
+def _inside(filename: str, without: tuple[str, ...] = _LEFT_OUT) -> bool:
+    return filename.startswith(_PACKAGE) and not filename.startswith(without)
 
 
 #: By the id of a code object, for its hash takes as long as its code: which opcodes are told.
@@ -159,17 +192,6 @@ def _shared() -> dict[int, frozenset[int]]:
         )
         for code in _codes()
     }
-
-
-@functools.cache
-def _first() -> dict[int, frozenset[int]]:
-    """Return by code object where its first opcode stands."""
-    found = {}
-    for code in _codes():
-        opcodes = iter(dis.get_instructions(code))
-        start = any(one.opname == "RESUME" for one in opcodes)
-        found[id(code)] = frozenset({next(opcodes).offset} if start else ())
-    return found
 
 
 @functools.cache

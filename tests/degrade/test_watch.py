@@ -317,9 +317,12 @@ def test_mended_in_a_child(rules, path):
     before = set(threading.enumerate())
     watch, idle = rules.watch(path, every=60), rules.watch(path.with_name("b.toml"), every=None)
     looking, thread = watch._looking, watch._thread
-    looking.acquire()  # as if the parent's thread had been looking
-    for one in (watch, idle):
-        one.after_fork()
+
+    def fork() -> None:
+        for one in (watch, idle):
+            one.after_fork()
+
+    assert looking.run(fork)  # as if the parent's thread had been looking
     assert watch._looking is not looking
     assert watch._thread is not thread
     assert watch.running

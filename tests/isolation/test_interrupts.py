@@ -15,19 +15,18 @@ from breakerkit import BulkheadFullError, Registry, bulkhead
 from breakerkit._shell import _proxies  # noqa: F401  # so that its opcodes are told too
 from breakerkit.testing import ManualClock
 from tests.concurrency.scheduling import TurnLock
-from tests.concurrency.tracing import instrumented, interrupted
+from tests.concurrency.tracing import instrumented, interrupted, signalled
 from tests.isolation.rig import end, full, idle
 from tests.shapes import SHAPES, Shape
 
 
 @pytest.fixture
 def signals(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Be told where CPython lets signals in, and let no collection come between of itself."""
+    """Let no collection come between of itself."""
     # Python itself swallows one that comes in a destructor.
     monkeypatch.setattr("sys.unraisablehook", lambda _: None)
     gc.disable()
-    with instrumented(starts=True):
-        yield
+    yield
     gc.enable()
 
 
@@ -40,25 +39,20 @@ def opcodes() -> Iterator[None]:
     gc.enable()
 
 
-def interrupt() -> None:
-    """Do what Ctrl-C does."""
-    raise KeyboardInterrupt
-
-
 def interrupt_everywhere(make: Callable[[], Any], act: Callable[[Any], None]) -> int:
     """Interrupt ``act`` at each place in turn; return how many there were."""
     for step in itertools.count(1):
         b = make()
+        places: list[str] = []
         try:
-            with interrupted(step, interrupt):
+            with signalled(step) as places:
                 act(b)
-            through = True
         except KeyboardInterrupt:
-            through = False
+            pass
         # Only now: while the error is handled, its traceback holds what its frames held.
         gc.collect(1)
         idle(b)
-        if through:
+        if not places:
             return step
     raise AssertionError
 
@@ -104,17 +98,17 @@ def test_ctrl_c_in_a_call_that_others_wait_for(signals: None) -> None:
                 waiters = [asyncio.ensure_future(b.call(work)) for _ in range(2)]
                 await asyncio.sleep(0)
                 assert b.snapshot().waiting == 2
+                places: list[str] = []
                 try:
-                    with interrupted(step, interrupt):
+                    with signalled(step) as places:
                         end(blocks)
-                    through = True
                 except KeyboardInterrupt:
-                    through = False
+                    pass
                 gc.collect(1)
                 blocks.clear()
                 got = await asyncio.wait_for(asyncio.gather(*waiters), 10)
-                assert got == ["served", "served"], step
-                return through
+                assert got == ["served", "served"], places
+                return not places
 
         if asyncio.run(main()):
             break

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from breakerkit import MemoryStore, NoCachedValueError, return_value
-from breakerkit.stale._attempts import Attempts, Ended
+from breakerkit.stale._attempts import Attempts, Ended, Part
 from breakerkit.stale._steps import Wait, _set
 from breakerkit.store.commands import NOTHING, Begin, Evict, Postpone, Put, Read
 from tests.shapes import in_thread
@@ -67,8 +67,9 @@ def test_a_store_that_was_never_lost(cached):
 async def test_an_attempt_that_has_ended_already(clock):
     """Nobody waits for it; telling it again does nothing."""
     attempts = Attempts()
-    one, leads = attempts.join("k", 0, 1)
-    assert leads
+    part = Part()
+    one = attempts.join(part, "k", 0, 1)
+    assert part.leads
     attempts.settle(one, Ended.VALUE, value=1)
     attempts.settle(one, Ended.FAILED)
     assert (one.how, one.value) == (Ended.VALUE, 1)
@@ -78,27 +79,32 @@ async def test_an_attempt_that_has_ended_already(clock):
     _set(future)
     _set(future)
     one.forget(print)
-    attempts.leave(one, leads)
+    attempts.leave(part)
     assert one.value is None
 
 
 def test_a_maker_that_leaves_before_it_has_begun():
     """Somebody else may try at once."""
     attempts = Attempts()
-    one, leads = attempts.join("k", 0, 1)
-    same, other = attempts.join("k", 0, 1)
-    assert (same is one, other) == (True, False)
-    attempts.leave(one, leads)
+    part = Part()
+    one = attempts.join(part, "k", 0, 1)
+    other = Part()
+    assert attempts.join(other, "k", 0, 1) is one
+    assert (part.leads, other.leads) == (True, False)
+    attempts.leave(Part())  # of one who never took part
+    attempts.leave(part)
     assert (one.how, len(attempts)) == (Ended.HANDED_OVER, 0)
-    assert attempts.join("k", 0, 1)[1]
+    later = Part()
+    attempts.join(later, "k", 0, 1)
+    assert later.leads
 
 
 def test_after_a_fork(cached):
     """The child starts with no attempt and no thread; a store in the middle of a change starts empty."""
     c = cached()
     guard = c._guard
-    one, _ = guard.attempts.join("k", 0, 1)
-    assert guard.slot(1)
+    one = guard.attempts.join(Part(), "k", 0, 1)
+    assert guard.take_place([])
     guard.attempts.after_fork()
     guard.after_fork()
     assert (c.info().running, c.info().background) == (0, 0)
