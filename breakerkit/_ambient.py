@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from contextvars import ContextVar
+from contextvars import Context, ContextVar, copy_context
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
@@ -91,6 +91,25 @@ def end(one: Limit, outer: Limit | None) -> None:
     # Looked up now, so that a chain of calls that outlive each other does not grow.
     one[AROUND] = live(outer)
     one[OVER] = True
+
+
+def kept(one: Limit | None) -> Limit | None:
+    """Return the same limit for one that another thread has: whoever set it may end it, and leave the work behind."""
+    one = live(one)
+    return None if one is None else [one[0], one[1], kept(one[AROUND]), one[3], False]
+
+
+def context_of_the_call() -> Context:
+    """Return the caller's context variables for a thread that does the call's own work.
+
+    The deadline stays with it when the caller has left; what a call merely
+    starts, such as a task, is free of it then.
+    """
+    context = copy_context()
+    one = limit.get()
+    if one is not None:
+        context.run(limit.set, kept(one))
+    return context
 
 
 def within(outer: Limit | None, terms: Terms | Stay, now: float) -> Limit:

@@ -6,8 +6,9 @@ import types
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from breakerkit import _fields as fields
+from breakerkit._policy import Policy
 from breakerkit._shell._shapes import Shape, shape_of
-from breakerkit._shell._wrapped import guarded_by
+from breakerkit._shell._wrapped import GIVES_FIRST, guarded_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -58,15 +59,25 @@ class Layer:
         if self.ours:
             self.policy._serve(shape)
 
-    def around(self, function: Callable[..., Any], shape: Shape) -> Callable[..., Any]:
+    def around(
+        self, function: Callable[..., Any], shape: Shape, *, decorating: bool
+    ) -> Callable[..., Any]:
         """Return a function of the same shape with this layer around it."""
-        made: Any = (
-            self.policy._around(function, shape) if self.ours else self._foreign(function, shape)
-        )
+        policy: Any = self.policy
+        made: Any
+        told = decorating and isinstance(policy, Policy)
+        if told:
+            made = policy._decorating(function, shape)
+        else:
+            made = (policy._around if self.ours else self._foreign)(function, shape)
         if made is function:
             made = _copied(function)  # the user's own, which is not to be written on
         # What looks for the function beneath, or for self among the arguments, goes this way.
         made.__wrapped__ = function
+        setattr(made, GIVES_FIRST, getattr(policy, "gives_first", False))
+        if told:
+            policy._shown(made, function)
+            policy._decorated(function)
         return made  # type: ignore[no-any-return]  # a function
 
     def _foreign(self, function: Callable[..., Any], shape: Shape) -> Callable[..., Any]:
@@ -186,13 +197,22 @@ def spread(layers: Iterable[Layer]) -> Iterator[Layer]:
             yield layer
 
 
-def compiled(layers: Any, function: Callable[..., Any], shape: Shape) -> Callable[..., Any]:
-    """Put all layers around a function, from the innermost out; one that is there already is left out."""
+def compiled(
+    layers: Any, function: Callable[..., Any], shape: Shape, *, decorating: bool
+) -> Callable[..., Any]:
+    """Put all layers around a function, from the innermost out; one that is there already is left out.
+
+    Args:
+        layers: outermost first.
+        function: what is called.
+        shape: how.
+        decorating: whether it is decorated, and may be put into a class, or just called.
+    """
     made = function
     for layer in reversed(layers):
         if layer.ours and guarded_by(layer.policy, function):
             continue
-        made = layer.around(made, shape)
+        made = layer.around(made, shape, decorating=decorating)
     return made
 
 

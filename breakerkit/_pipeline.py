@@ -200,6 +200,11 @@ class Pipeline(Policy):
         for layer in self.layers:
             layer.serve(shape)
 
+    @property
+    def gives_first(self) -> bool:
+        """Whether what is decorated takes one argument more than callers give, its first."""
+        return any(getattr(one.policy, "gives_first", False) for one in self.layers)
+
     def _shown(self, guarded: Any, bare: Any) -> None:
         for policy in self.policies:
             if isinstance(policy, Policy):
@@ -213,7 +218,10 @@ class Pipeline(Policy):
                 layer.policy._name_after(target)
 
     def _around(self, function: Callable[..., Any], shape: Shape) -> Callable[..., Any]:
-        return stack.compiled(self.layers, function, shape)
+        return stack.compiled(self.layers, function, shape, decorating=False)
+
+    def _decorating(self, function: Callable[..., Any], shape: Shape) -> Callable[..., Any]:
+        return stack.compiled(self.layers, function, shape, decorating=True)
 
 
 def pipeline(

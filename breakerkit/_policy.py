@@ -69,8 +69,9 @@ class Policy:
             return target
         self._serve(shape_of(bare))
         self._name_after(bare)
-        made = guard_callable(target, self, self._around)
+        made = guard_callable(target, self, self._decorating)
         self._shown(getattr(made, "__func__", made), bare)
+        self._decorated(bare)
         return made
 
     def call(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -131,6 +132,10 @@ class Policy:
             TypeError: it cannot be; says what to do instead.
         """
 
+    def _decorating(self, function: Callable[..., Any], shape: Shape) -> Callable[..., Any]:
+        """Return the same for a function that is decorated: it may be a method, which a call cannot tell."""
+        return self._around(function, shape)
+
     def _around(self, function: Callable[..., Any], shape: Shape) -> Callable[..., Any]:
         """Return a bare function of the same shape that runs ``function`` behind the policy.
 
@@ -142,6 +147,9 @@ class Policy:
 
     def _shown(self, guarded: Any, bare: Any) -> None:
         """Put right what a decorated function shows, where its callers call it in another way."""
+
+    def _decorated(self, bare: Any) -> None:
+        """Hear that a function was decorated: the one behind the policy, inner policies included."""
 
     def snapshot(self) -> Any:
         """Return a frozen record of all numbers as they belong together now."""

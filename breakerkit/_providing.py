@@ -57,6 +57,7 @@ class Failover(Policy, Generic[T]):
     errors = (AllProvidersFailedError,)
     settings = FailoverConfig
     keeper = FailoverKeeper
+    gives_first = True
 
     # -- use ---------------------------------------------------------------
 

@@ -11,7 +11,8 @@ from breakerkit._shell._around import shape_of_operation, unless_cancelled
 from breakerkit._shell._cached import CoroutineWork, PlainWork, cached_coroutine, cached_plain
 from breakerkit._shell._relief import iterable_coroutine
 from breakerkit._shell._shapes import Shape
-from breakerkit._shell._wrapped import guarded_by, known
+from breakerkit._shell._signatures import hide_first
+from breakerkit._shell._wrapped import GIVES_FIRST, guarded_by, known
 from breakerkit.errors import ConfigError, NoCachedValueError
 from breakerkit.stale._origin import Origin
 from breakerkit.stale.config import StaleConfig
@@ -125,13 +126,16 @@ class StaleCache(Policy):
     def _through(
         self, function: Callable[..., Any], named: Callable[..., Any], shape: Shape
     ) -> Callable[..., Any]:
-        key = self._origin.key_maker(known(named))
+        asked = known(named)
+        if getattr(asked, GIVES_FIRST, False) and not hasattr(asked, "__signature__"):
+            hide_first(asked, asked.__wrapped__)
+        key = self._origin.key_maker(asked)
         if shape is Shape.PLAIN:
             return cached_plain(self._guard, key, function)
         made = cached_coroutine(self._guard, key, function)
         return made if shape is Shape.COROUTINE else iterable_coroutine(made)
 
-    def _shown(self, guarded: Any, bare: Any) -> None:  # noqa: ARG002  # nothing is to be put right
+    def _decorated(self, bare: Any) -> None:
         self._origin.decorated(bare)
 
     # -- one value ---------------------------------------------------------------

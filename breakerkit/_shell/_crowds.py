@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import contextvars
 import threading
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from breakerkit._ambient import limit, live, remaining, steady
+from breakerkit._abandoned import ledger
+from breakerkit._ambient import context_of_the_call, limit, live, remaining, steady
 from breakerkit._deadline import check_deadline
 from breakerkit._shell._shapes import runs_later
 from breakerkit._shell._streams import refuse_later
 from breakerkit._shell._tries import failed, raised, succeeded
+from breakerkit.errors import CallCancelledError, CallTimeoutError
 
 if TYPE_CHECKING:
     import asyncio
@@ -154,20 +155,22 @@ def _start_all(plan: Any, ends: Any) -> int:
 
 
 def _start(plan: Any, attempt: Any, ends: Any) -> None:
-    context = contextvars.copy_context()
+    context = context_of_the_call()
     name = f"breakerkit fork {getattr(attempt.member, 'name', '')}"
+    mark = ledger.mark
     try:
-        plan.started(attempt)
-        threading.Thread(
+        thread = threading.Thread(
             target=context.run, args=(_fork, plan, attempt, ends), name=name, daemon=True
-        ).start()
+        )
+        plan.started(attempt, thread)
+        thread.start()
     except BaseException:
-        plan.ended(attempt)
+        plan.ended(attempt, mark)
         raise
 
 
 def _fork(plan: Any, attempt: Any, ends: SimpleQueue[tuple[bool, BaseException | None]]) -> None:
-    won, error = False, None
+    won, error, mark = False, None, ledger.mark
     try:
         try:
             value = plan.work.begin(attempt.value)
@@ -180,7 +183,7 @@ def _fork(plan: Any, attempt: Any, ends: SimpleQueue[tuple[bool, BaseException |
     except BaseException as caught:
         error = caught
     finally:
-        plan.ended(attempt)
+        plan.ended(attempt, mark)
         ends.put((won, error))
         del plan, attempt, error
 
@@ -191,6 +194,20 @@ def _pause() -> float | None:
     if one is None or steady(one):
         return left
     return SHORT_NAP if left is None else min(left, SHORT_NAP)
+
+
+def _look_up() -> None:
+    """Leave the forks behind if the time of the calls around is over, or their signal is set.
+
+    Raises:
+        CallTimeoutError: the first.
+        CallCancelledError: the other.
+    """
+    try:
+        check_deadline()
+    except (CallTimeoutError, CallCancelledError) as error:
+        error.abandoned = True
+        raise
 
 
 def _await(ends: SimpleQueue[tuple[bool, BaseException | None]], left: int) -> None:
@@ -206,7 +223,7 @@ def _await(ends: SimpleQueue[tuple[bool, BaseException | None]], left: int) -> N
             try:
                 won, error = ends.get(timeout=_pause())
             except Empty:
-                check_deadline()
+                _look_up()
                 continue
             left -= 1
             if won:

@@ -7,6 +7,9 @@ from typing import Any
 
 #: How far a chain of decorators is followed; a mock may pretend to be wrapped for ever.
 _DEEPEST = 100
+#: Attribute of a layer of a pipeline: whether what is beneath takes one argument more, its first,
+#: than what calls the layer gives.
+GIVES_FIRST = "_breakerkit_gives_first"
 
 
 def guarded_by(owner: Any, function: Any) -> bool:
@@ -45,7 +48,8 @@ def known(function: Any) -> Any:
     for _ in range(_DEEPEST):
         inner = getattr(function, "_breakerkit_operation", None)
         bound = isinstance(function, functools.partial | functools.partialmethod)
-        if inner is None and not bound and not hasattr(function, "__signature__"):
+        other = hasattr(function, "__signature__") or getattr(function, GIVES_FIRST, False)
+        if inner is None and not bound and not other:
             inner = getattr(function, "__wrapped__", None)
         if inner is None:
             break

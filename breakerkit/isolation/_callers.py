@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any
 
 from breakerkit._log import fault_in
@@ -82,6 +83,11 @@ class Submitted(Work):
         self._heard = self._runs = False
         self.future: Future[Any] = Future()
         self.future.add_done_callback(self._settled)
+
+    @staticmethod
+    def make_context() -> Context:
+        """Return the same for what somebody merely starts: it is free of their deadline when they have ended."""
+        return copy_context()
 
     def _settled(self, future: Any) -> None:
         if future.cancelled():

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import contextvars
 import threading
 import time
 from typing import TYPE_CHECKING, Any
 
 from breakerkit import _abandoned as abandoned
+from breakerkit import _ambient as ambient
 from breakerkit._abandoned import ledger
 from breakerkit.errors import CallCancelledError
 from breakerkit.isolation._waiters import Waiter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
+    from contextvars import Context
 
     from breakerkit.cancel import CancelSignal
     from breakerkit.isolation._pool import Pool, Runner
@@ -75,7 +76,7 @@ class Work(Waiter):
         self.function: Any = function
         self.args = args
         self.kwargs = kwargs
-        self.context: contextvars.Context | None = contextvars.copy_context()
+        self.context: Context | None = self.make_context()
         self.title = title
         # Reentrant: a future that is cancelled in the middle of it calls back at once.
         self._lock = threading.RLock()
@@ -87,6 +88,11 @@ class Work(Waiter):
         self.inherited: list[abandoned.Work] = []
         self.value: Any = None
         self.error: BaseException | None = None
+
+    @staticmethod
+    def make_context() -> Context:
+        """Return the context variables it runs with: it is the call itself, and under the call's deadline."""
+        return ambient.context_of_the_call()
 
     # -- before ----------------------------------------------------------------
 

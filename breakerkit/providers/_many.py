@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from breakerkit._abandoned import Work as Abandoned
+from breakerkit._abandoned import ledger
+from breakerkit._log import hook_name
 from breakerkit.errors import AllProvidersFailedError, NoProviderError
 from breakerkit.providers._tries import MOST_TRIES, Tries
 from breakerkit.providers.events import NoProviderReason
 
 if TYPE_CHECKING:
+    from threading import Thread
+
     from breakerkit.providers._slots import Attempt, Member
     from breakerkit.providers.keeper import FailoverKeeper
 
@@ -78,13 +84,15 @@ class Broadcast(Tries):
 class Forking(Broadcast):
     """So many in parallel; the first value wins, and only when none comes the call has failed."""
 
-    __slots__ = ("_lost", "_running")
+    __slots__ = ("_inherited", "_lost", "_running")
 
     def __init__(self, keeper: FailoverKeeper, work: Any) -> None:
         super().__init__(keeper, work)
         #: Forks whose threads run, and of those the ones that have lost.
-        self._running: set[int] = set()
+        self._running: dict[int, Abandoned] = {}
         self._lost: set[int] = set()
+        #: What forks that have ended have abandoned in their turn.
+        self._inherited: list[Abandoned] = []
 
     def all(self, later: Any = None) -> list[Attempt]:
         """Return as many tries as shall be."""
@@ -109,7 +117,7 @@ class Forking(Broadcast):
             return None, list(self._values.values())[0]  # noqa: RUF015  # for that reason
         return super(Broadcast, self).end()
 
-    # A thread cannot be cancelled: those that lost are counted, and bounded.
+    # A thread cannot be cancelled: those that lost are counted and bounded, and stand in the ledger.
 
     def crowded(self) -> NoProviderError | None:
         """Return the rejection if too many forks of calls that are over still run."""
@@ -122,22 +130,36 @@ class Forking(Broadcast):
 
     # Each may be heard twice, should an interrupt come in between.
 
-    def started(self, attempt: Attempt) -> None:
+    def started(self, attempt: Attempt, thread: Thread) -> None:
         """Hear that the thread of a fork begins."""
+        title = hook_name(self.work.function)
+        work = Abandoned(self._keeper.name, title, thread, monotonic(), self._keeper)
         with self._keeper.lock:
-            self._running.add(id(attempt))
+            self._running[id(attempt)] = work
 
-    def ended(self, attempt: Attempt) -> None:
-        """Hear that the thread of a fork ends, or did not begin."""
+    def ended(self, attempt: Attempt, mark: int) -> None:
+        """Hear that the thread of a fork ends, or did not begin.
+
+        Args:
+            attempt: its try.
+            mark: the ledger's when it began: what it has abandoned since is the call's.
+        """
+        left = ledger.since(mark) if mark != ledger.mark else []
         with self._keeper.lock:
-            self._running.discard(id(attempt))
-            if id(attempt) in self._lost:
+            work = self._running.pop(id(attempt), None)
+            lost = id(attempt) in self._lost
+            if lost:
                 self._lost.discard(id(attempt))
                 self._keeper.losers -= 1
+            else:
+                self._inherited += left
+        if lost and work is not None:
+            work.end(mark)
 
     def over(self) -> None:
-        """Hear that the call has its answer; what still runs has lost."""
+        """Hear that the call has its answer; what still runs has lost, and is abandoned."""
         with self._keeper.lock:
-            lost = self._running - self._lost
-            self._lost |= lost
+            lost = {one: work for one, work in self._running.items() if one not in self._lost}
+            self._lost.update(lost)
             self._keeper.losers += len(lost)
+        ledger.add(*lost.values(), *self._inherited)

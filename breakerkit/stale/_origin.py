@@ -70,7 +70,8 @@ class Origin:
             )
         if config.key is None and self._known is not None and not _same(self._known, function):
             raise AmbiguousKeyError(
-                f"{fields.show(function)}: cache {keeper.name!r} is around {fields.show(self._known)},"
+                f"{fields.show(_beneath(function))}: cache {keeper.name!r} is around"
+                f" {fields.show(_beneath(self._known))},"
                 " and keys made of the arguments alone would mix their values: give key=, or make"
                 " another cache"
             )
@@ -122,8 +123,22 @@ _claims: weakref.WeakKeyDictionary[Any, weakref.WeakValueDictionary[str, Origin]
 _claims = weakref.WeakKeyDictionary()
 
 
+#: What layers of pipelines have.
+_LAYER = "_breakerkit_gives_first"
+
+
+def _beneath(function: Any) -> Any:
+    """Return the user's own function, for messages."""
+    while hasattr(function, _LAYER):
+        function = function.__wrapped__
+    return function
+
+
 def _same(one: Any, other: Any) -> bool:
     """Tell whether two are one function; a module that is loaded again makes it anew."""
+    while hasattr(one, _LAYER) and hasattr(other, _LAYER):
+        # Made anew for each call through a pipeline, around one function.
+        one, other = one.__wrapped__, other.__wrapped__
     if one is other:
         return True
     names = [

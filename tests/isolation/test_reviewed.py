@@ -17,6 +17,8 @@ from breakerkit import (
     CallTimeoutError,
     CancelSignal,
     bulkhead,
+    check_deadline,
+    current_deadline,
     fallback,
     timeout,
 )
@@ -320,3 +322,50 @@ def test_a_call_that_comes_while_the_watch_looks(monkeypatch: pytest.MonkeyPatch
     watch.add(guard, first, None)  # type: ignore[arg-type]  # likewise
     until(lambda: not watch._running)
     assert second in looked
+
+
+@pytest.mark.parametrize("way", ["call", "run", "block"])
+def test_work_in_a_pool_stays_under_the_deadline_of_a_caller_who_has_left(way: str) -> None:
+    """Whoever looks at the deadline stops by itself, and gives its worker back, though nobody waits."""
+    b, limit = make(max_concurrent=1), timeout(0.01)
+    left, said = threading.Event(), []
+
+    def work() -> None:
+        left.wait(PATIENCE)
+        said.append(current_deadline())
+        check_deadline()
+
+    def call() -> Any:
+        if way == "call":
+            return limit(b(work))()
+        with limit.guard():
+            return b.call(work)
+
+    async def run() -> Any:
+        async with limit.guard():
+            return await b.run(work)
+
+    with pytest.raises(CallTimeoutError):
+        asyncio.run(run()) if way == "run" else call()
+    assert b.snapshot().running == 1
+    left.set()
+    until(lambda: b.snapshot().running == 0)
+    (deadline,) = said
+    assert deadline is not None
+    assert (deadline.expired, deadline.seconds) == (True, 0.01)
+    gone(b)
+
+
+def test_what_is_submitted_is_free_when_the_submitter_has_ended(latch: Latch) -> None:
+    """A future's work is started, not waited for: the deadline of whoever started it ends with them."""
+    b, said = make(max_concurrent=1), []
+
+    def work() -> None:
+        latch()
+        said.append(current_deadline())
+
+    with timeout(30).guard():
+        future = b.submit(work)
+    latch.may_end.set()
+    future.result(PATIENCE)
+    assert said == [None]

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from breakerkit import (
+    AmbiguousKeyError,
     CallCancelledError,
     CancelSignal,
     CircuitOpenError,
@@ -29,6 +30,7 @@ from breakerkit import (
     failover,
     pipeline,
     registry,
+    stale_if_error,
     timeout,
 )
 from breakerkit.events import CallFailed, CallSucceeded, Event, StateChanged
@@ -615,3 +617,70 @@ def test_policies_in_a_pipeline_inside(circuit: Circuit) -> None:
     assert whole(functools.partial(len, "tea")).timeout is limit
     assert guarded() == limit.name == whole.name
     assert limit.name.endswith("test_policies_in_a_pipeline_inside.<locals>.guarded")
+
+
+async def _ask_async(guarded: Any, *args: Any) -> Any:
+    return await guarded(*args)
+
+
+@pytest.mark.parametrize("kind", ["plain", "async"])
+@pytest.mark.parametrize("between", [(), ("breaker",), ("nested",)], ids=str)
+def test_a_method_put_into_its_class_later(kind: str, between: tuple[str, ...]) -> None:
+    """A failover in a pipeline tells ``self`` from the provider, wherever the function came from."""
+    line = failover(["a", "b"], breaker=None)
+    inside = (breaker(),) if between == ("breaker",) else ()
+    whole = pipeline(*inside, pipeline(line) if between == ("nested",) else line)
+
+    def plain(self: Any, provider: str, x: int) -> Any:
+        return type(self).__name__, provider, x
+
+    async def later(self: Any, provider: str, x: int) -> Any:
+        return type(self).__name__, provider, x
+
+    class Service:
+        pass
+
+    Service.ask = whole(plain if kind == "plain" else later)  # type: ignore[attr-defined]
+    asked: Any = Service().ask  # type: ignore[attr-defined]
+    got = asked(1) if kind == "plain" else asyncio.run(_ask_async(asked, 1))
+    assert got == ("Service", "a", 1)
+
+
+@pytest.mark.parametrize("between", [(), ("breaker",), ("nested",)], ids=str)
+def test_a_cache_outside_of_a_failover(between: tuple[str, ...]) -> None:
+    """C032: keys are made of what callers give, and a hit asks no provider."""
+    asked: list[Any] = []
+
+    def work(provider: str, x: int, lang: str = "en") -> str:
+        asked.append((provider, x, lang))
+        return f"{provider}{x}{lang}"
+
+    def stack() -> tuple[Any, Pipeline]:
+        cache, line = stale_if_error(refresh_after=60), failover(["a", "b"], breaker=None)
+        inside = (breaker(),) if between == ("breaker",) else ()
+        return cache, pipeline(cache, *inside, pipeline(line) if between == ("nested",) else line)
+
+    cache, whole = stack()
+    assert [whole.call(work, 1), whole.call(work, 1), whole.call(work, x=1)] == ["a1en"] * 3
+    assert asked == [("a", 1, "en")]
+    with pytest.raises(AmbiguousKeyError, match="is around <function"):
+        whole.call(lambda provider, x: x, 1)
+    asked.clear()
+    cache, whole = stack()
+    guarded: Any = whole(work)
+    assert list(inspect.signature(guarded).parameters) == ["x", "lang"]
+    assert [guarded(1), guarded(x=1), guarded(1, "de")] == ["a1en", "a1en", "a1de"]
+    assert cache.fetch(2).value == "a2en"
+    assert guarded(2) == "a2en"
+    assert [x for _, x, _ in asked] == [1, 1, 2]
+    assert cache.key_of(2) == cache.key_of(x=2)
+
+
+def test_a_fetch_goes_through_the_policies_inside() -> None:
+    """What a cache in a pipeline fetches is called as a call is."""
+    cache, inner = stale_if_error(refresh_after=60), breaker()
+    guarded = pipeline(cache, inner)(lambda x: x)
+    assert cache.fetch(1).value == 1
+    assert inner.snapshot().successes == 1
+    assert guarded(1) == 1
+    assert inner.snapshot().successes == 1

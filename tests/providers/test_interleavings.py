@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
 
 from breakerkit import Registry, failover
+from breakerkit._abandoned import ledger
 from breakerkit._shell import _proxies  # noqa: F401  # so that its opcodes are told too
 from breakerkit._shell._tries import Work
 from breakerkit.events import Event
@@ -24,7 +26,9 @@ def _by_turns(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     with instrumented():  # before it is patched: afterwards nobody finds its opcodes
         # The one thread that serves the queue is one of those that run by turns.
         monkeypatch.setattr(Queue, "work", lambda self, name, clock: None)
+        monkeypatch.setattr(ledger, "lock", ledger.lock)
         yield
+    ledger._running.clear()  # what the broken twin left
 
 
 class Changed(TurnLock):
@@ -143,28 +147,30 @@ class Forked:
         self.plan = self.guard.begin(Work(str, (), (), {}))
         self.attempts = self.plan.all()
         for attempt in self.attempts:
-            self.plan.started(attempt)
+            self.plan.started(attempt, threading.current_thread())
 
     def put(self, locks: Sequence[TurnLock]) -> None:
-        """Take a lock that works by turns."""
-        self.guard.lock = locks[0]
+        """Take locks that work by turns."""
+        self.guard.lock, ledger.lock = locks
 
     def wrong(self) -> str | None:
         """Say how many forks are taken for running, if any."""
         counted = (self.guard.losers, len(self.plan._running))
+        if ledger.works():
+            return f"abandoned for good: {ledger.works()}"
         return None if counted == (0, 0) else f"losers and running: {counted}"
 
 
 def first_fork(world: Any) -> None:
     """A thread, with an answer."""
     world.plan.succeeded(world.attempts[0], "a")
-    world.plan.ended(world.attempts[0])
+    world.plan.ended(world.attempts[0], ledger.mark)
 
 
 def second_fork(world: Any) -> None:
     """Another thread, which fails."""
     world.plan.failed(world.attempts[1], ConnectionError("down"))
-    world.plan.ended(world.attempts[1])
+    world.plan.ended(world.attempts[1], ledger.mark)
 
 
 def over(world: Any) -> None:

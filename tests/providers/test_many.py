@@ -22,13 +22,19 @@ from breakerkit import (
     NoProviderError,
     NoProviderReason,
     Provider,
+    abandoned_work,
+    bulkhead,
+    check_deadline,
     failover,
     system_clock,
+    timeout,
 )
+from breakerkit._abandoned import ledger
 from breakerkit._ambient import bearing
 from breakerkit._shell import _crowds as crowds
 from breakerkit._shell._tries import Work
 from breakerkit.testing import ManualClock
+from tests.isolation.rig import until
 from tests.providers.rig import DOWN, Providers, async_values, sync_values, value_shapes, within
 
 FRAIL = BreakerConfig(failure_threshold=1, open_duration=10)
@@ -569,11 +575,76 @@ def test_a_fork_that_is_heard_of_twice():
     plan = line._guard.begin(Work(str, (), (), {}))
     first, second = plan.all()
     for attempt in (first, second, first):
-        plan.started(attempt)
-    plan.ended(second)
+        plan.started(attempt, threading.current_thread())
+    plan.ended(second, ledger.mark)
     plan.over()
     plan.over()
     assert line._guard.losers == 1
+    assert [work.name for work in ledger.works()] == [line.name]
     for _ in range(2):
-        plan.ended(first)
+        plan.ended(first, ledger.mark)
     assert line._guard.losers == 0
+    assert ledger.works() == []
+
+
+@pytest.mark.parametrize("inner", [False, True], ids=["the forks", "what they abandon"])
+def test_a_slot_around_forks_is_held_until_they_end(inner):
+    """C042: what a caller who leaves, or a limit inside, leaves behind keeps the slot of a bulkhead around."""
+    may_end, at_work = threading.Event(), threading.Semaphore(0)
+    around = bulkhead(max_concurrent=1, max_waiting=0)
+    line = failover(["a", "b"], strategy="forking", breaker=None)
+
+    def work(provider):
+        at_work.release()
+        may_end.wait(10)
+
+    if inner:
+        guarded = around(line(timeout(0.01, mode="abandon")(work)))
+    else:
+        guarded = around(timeout(0.01)(line(work)))
+    with pytest.raises(AllProvidersFailedError if inner else CallTimeoutError) as caught:
+        guarded()
+    assert inner or caught.value.abandoned
+    for _ in "ab":
+        assert at_work.acquire(timeout=10)
+    assert around.snapshot().running == 1
+    assert len(abandoned_work()) == 2
+    may_end.set()
+    until(lambda: around.snapshot().running == 0)
+    assert abandoned_work() == []
+    assert line._guard.losers == 0
+
+
+def test_a_winner_leaves_its_rivals_to_the_ledger():
+    """C042: the slot is free once the loser has ended, too."""
+    may_end, around = threading.Event(), bulkhead(max_concurrent=1, max_waiting=0)
+    line = failover(["a", "b"], strategy="forking", breaker=None)
+
+    def work(provider):
+        return provider if provider == "b" else may_end.wait(10)
+
+    assert around(line(work))() == "b"
+    (left,) = abandoned_work()
+    assert (left.name, around.snapshot().running) == (line.name, 1)
+    may_end.set()
+    until(lambda: around.snapshot().running == 0)
+
+
+def test_forks_are_under_the_deadline_when_their_caller_has_left():
+    """A fork that looks at its deadline stops by itself, though nobody waits for it."""
+    stopped = threading.Semaphore(0)
+    left = threading.Event()
+
+    def work(provider):
+        left.wait(10)
+        try:
+            check_deadline()
+        except CallTimeoutError:
+            stopped.release()
+
+    line = timeout(0.01)(failover(["a", "b"], strategy="forking", breaker=None)(work))
+    with pytest.raises(CallTimeoutError):
+        line()
+    left.set()
+    assert stopped.acquire(timeout=10)
+    assert stopped.acquire(timeout=10)
