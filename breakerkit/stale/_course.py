@@ -14,18 +14,22 @@ from breakerkit._outcome import blame
 from breakerkit.errors import CallTimeoutError
 from breakerkit.stale._attempts import Ended, Part
 from breakerkit.stale._loading import load
+from breakerkit.stale._nested import check_depth, never_ends, wait_for, waited
 from breakerkit.stale._shelf import LOST
-from breakerkit.stale._steps import LOOK_AGAIN, Answer, Ask, Start, Wait
-from breakerkit.stale._stored import Stored
+from breakerkit.stale._starting import Start
+from breakerkit.stale._steps import Answer
+from breakerkit.stale._stored import Look
+from breakerkit.stale._waiting import LOOK_AGAIN, STUCK, Stop, Wait, cancel
 from breakerkit.stale.disaster import DisasterCall, Raise, Return
 from breakerkit.stale.events import Source
-from breakerkit.store.commands import NOTHING, Read
 
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from breakerkit.clock import Clock
     from breakerkit.stale._attempts import Attempt
     from breakerkit.stale._steps import Course, Work
+    from breakerkit.stale._stored import Stored
     from breakerkit.stale.guard import StaleKeeper
 
 __all__ = ["Fetched"]
@@ -63,52 +67,69 @@ class Passed:
         self.trace = trace
 
 
-#: In place of what was read: it is to be read again.
-_UNREAD = object()
-
-
-def fetch(keeper: StaleKeeper, key: str, work: Work, entry: Any) -> Course:
-    """Return what one call comes to, which has read ``entry``.
+def fetch(keeper: StaleKeeper, key: str, work: Work, stored: Stored | None) -> Course:
+    """Return what one call comes to, which has found ``stored``.
 
     Raises:
         NoCachedValueError: the origin failed, and there is nothing to serve.
         Exception: what is no failure of the origin.
     """
-    until = None
+    until, apart = None, False
     while True:
-        if entry is _UNREAD:
-            entry = yield Ask(keeper.shelf, Read(key))
         now = keeper.clock.now()
-        stored = None if entry is None or entry is LOST else Stored(entry, now)
         if stored is not None and now < stored.due:
-            if stored.value is NOTHING:
-                return (yield from _disaster(keeper, key, work, None))
-            if keeper.servable(stored, now):
+            if keeper.servable(key, stored, now):
                 return keeper.served(key, stored, now)
             if not isinstance(keeper.config.disaster, Raise):
                 return (yield from _disaster(keeper, key, work, None))
         until = now + keeper.config.patience if until is None else until
-        part, attempt, found = Part(), None, None
+        found = yield from _attempt(keeper, key, work, stored, until, apart=apart)
         try:
-            attempt = keeper.attempts.join(part, key, now, keeper.config.patience)
-            found = yield from _with(keeper, attempt, part.leads, work, stored, until)
-            if found is not None:
+            if isinstance(found, Fetched | Passed):
                 return found
-            if attempt.how is Ended.ELSEWHERE:
-                yield Wait(None, keeper.clock, min(until, keeper.clock.now() + LOOK_AGAIN))
+            apart = found is STUCK
         finally:
-            keeper.attempts.leave(part)
-            entry = _UNREAD
-            del part, attempt, found  # an error leads to this frame: no cycle
+            del found  # an error's traceback may lead to this frame: no cycle
+        stored = _known((yield Look(keeper.shelf, keeper.clock, key)), None)
+
+
+def _attempt(
+    keeper: StaleKeeper, key: str, work: Work, stored: Stored | None, until: float, *, apart: bool
+) -> Course:
+    """Take part in an attempt; ``None``: look again; `STUCK`: make one apart."""
+    part, attempts, attempt, found = Part(), keeper.attempts, None, None
+    try:
+        if apart:
+            check_depth(keeper.name, keeper.shown(key))
+            attempt = attempts.apart(part, key)
+        else:
+            attempt = attempts.join(part, key, keeper.clock.now(), keeper.config.patience)
+        found = yield from _with(keeper, attempt, part.leads, work, stored, until)
+        if found is None and attempt.how is Ended.ELSEWHERE:
+            yield Wait(None, keeper.clock, min(until, keeper.clock.now() + LOOK_AGAIN))
+    except GeneratorExit:
+        raise
+    except BaseException:
+        task = attempts.leave(part)
+        if task is not None:
+            yield Stop(task)
+        raise
+    else:
+        return found
+    finally:
+        task = attempts.leave(part)
+        if task is not None:
+            cancel(task)
+        del part, attempt, task, found  # an error leads to this frame: no cycle
 
 
 def _with(
     keeper: StaleKeeper, attempt: Attempt, leads: bool, work: Work, stored: Stored | None,
     until: float,
 ) -> Course:  # fmt: skip
-    """Make an attempt, or see what comes of another's; ``None``: look again."""
+    """Make an attempt, or see what comes of another's; ``None``: look again; `STUCK`: make one apart."""
     config, clock = keeper.config, keeper.clock
-    at_hand = _at_hand(keeper, stored)
+    at_hand = _at_hand(keeper, attempt.key, stored)
     detached = at_hand is not None and (config.background or config.soft_timeout is not None)
     if leads:
         attempt.detached = detached
@@ -119,17 +140,28 @@ def _with(
         )  # fmt: skip
     if at_hand is not None and (config.background or not leads):
         return keeper.served(attempt.key, at_hand, clock.now())
-    soft = config.soft_timeout if detached else None
-    moment = attempt.ends if soft is None else clock.now() + soft
-    yield Wait(attempt, clock, moment)
+    moment = min(until, attempt.ends)
+    if detached and config.soft_timeout is not None:
+        moment = clock.now() + config.soft_timeout
+    if (yield from _wait(attempt, clock, moment, leads)) is STUCK:
+        return STUCK
     return (yield from _outcome(keeper, attempt, leads, work, stored, until))
+
+
+def _wait(attempt: Attempt, clock: Clock, moment: float, leads: bool) -> Course:
+    """Wait for an attempt, unless that would never end: its origin, by whatever way, waits for this."""
+    mine = () if leads else wait_for(attempt)
+    try:
+        return STUCK if never_ends(mine, attempt) else (yield Wait(attempt, clock, moment))
+    finally:
+        waited(mine, attempt)
 
 
 def _outcome(
     keeper: StaleKeeper, attempt: Attempt, leads: bool, work: Work, stored: Stored | None,
     until: float,
 ) -> Course:  # fmt: skip
-    how, error = attempt.how, attempt.error
+    how, error, key = attempt.how, attempt.error, attempt.key
     try:
         if leads and attempt.personal is not None:
             raise attempt.personal
@@ -140,26 +172,33 @@ def _outcome(
             return Passed(error, attempt.trace)
         if how is None:
             attempt.detached = True  # it is late, not unwanted: what it finds is stored
-        at_hand = _at_hand(keeper, stored, error)
+        # Once more: meanwhile somebody may have put a value, or evicted the one we know.
+        stored = _known((yield Look(keeper.shelf, keeper.clock, key)), stored)
+        at_hand = _at_hand(keeper, key, stored, error)
         if at_hand is not None:
-            return keeper.served(attempt.key, at_hand, keeper.clock.now(), error)
-        waits = how in {Ended.HANDED_OVER, Ended.ELSEWHERE} and keeper.clock.now() < until
-        if waits:
+            return keeper.served(key, at_hand, keeper.clock.now(), error)
+        again = how in {Ended.HANDED_OVER, Ended.ELSEWHERE, Ended.FOUND}
+        if again and keeper.clock.now() < until:
             return None
         if error is None:
             error = CallTimeoutError(keeper.name, keeper.config.patience)
-        return (yield from _disaster(keeper, attempt.key, work, error))
+        return (yield from _disaster(keeper, key, work, error))
     finally:
         del error, attempt  # the error leads to this frame: no cycle
 
 
+def _known(found: Any, before: Stored | None) -> Stored | None:
+    """Return what a look has found; where the store failed, what is known from before."""
+    return before if found is LOST else found
+
+
 def _at_hand(
-    keeper: StaleKeeper, stored: Stored | None, error: Exception | None = None
+    keeper: StaleKeeper, key: str, stored: Stored | None, error: Exception | None = None
 ) -> Stored | None:
     """Return what may be served now, although it is due."""
-    if stored is None or stored.value is NOTHING:
+    if stored is None or not keeper.servable(key, stored, keeper.clock.now(), error):
         return None
-    return stored if keeper.servable(stored, keeper.clock.now(), error) else None
+    return stored
 
 
 def _disaster(keeper: StaleKeeper, key: str, work: Work, error: Exception | None) -> Course:

@@ -8,15 +8,35 @@ from breakerkit._outcome import is_refusal, of_the_time_around
 from breakerkit.errors import CallCancelledError, CircuitOpenError
 from breakerkit.stale._attempts import Ended
 from breakerkit.stale._shelf import LOST
-from breakerkit.stale._steps import LOOK_AGAIN, Ask, Wait
-from breakerkit.stale._stored import Stored
+from breakerkit.stale._steps import Ask
+from breakerkit.stale._stored import Look, Stored
+from breakerkit.stale._waiting import LOOK_AGAIN, Wait
 from breakerkit.stale.disaster import Raise
-from breakerkit.store.commands import NOTHING, Begin, Entry, Postpone, Read, Release, Write
+from breakerkit.store.commands import Begin, Postpone, Release, Write
 
 if TYPE_CHECKING:
     from breakerkit.stale._attempts import Attempt
     from breakerkit.stale._steps import Course, Work
     from breakerkit.stale.guard import StaleKeeper
+
+
+class Lease:
+    """The right to write that an attempt has from the store, until it is given back.
+
+    Attributes:
+        ticket: the store's, ``None`` while there is none.
+        asked: whether the store may have given one: its answer may be lost.
+    """
+
+    __slots__ = ("asked", "ticket")
+
+    def __init__(self) -> None:
+        self.ticket: int | None = None
+        self.asked = False
+
+    def spend(self) -> None:
+        """Hear that the command that ends it was sent."""
+        self.ticket, self.asked = None, False
 
 
 def load(keeper: StaleKeeper, attempt: Attempt, work: Work, stored: Stored | None) -> Course:
@@ -25,11 +45,34 @@ def load(keeper: StaleKeeper, attempt: Attempt, work: Work, stored: Stored | Non
     Raises:
         BaseException: what ends a thread or a task.
     """
+    lease = Lease()
+    try:
+        yield from _load(keeper, attempt, work, stored, lease)
+    except BaseException as error:
+        # Cancelled, or interrupted: nothing is learned, and somebody else may try. What is
+        # being closed may take no further step: then the lease runs out.
+        attempt.personal = error
+        if lease.asked:
+            release = Release(attempt.key, lease.ticket, keeper.owner)
+            if not isinstance(error, GeneratorExit):
+                yield Ask(keeper.shelf, release)
+            elif keeper.shelf.store.local:
+                keeper.shelf.do(release)
+        raise
+
+
+def _load(
+    keeper: StaleKeeper, attempt: Attempt, work: Work, stored: Stored | None, lease: Lease
+) -> Course:
     key, clock, config = attempt.key, keeper.clock, keeper.config
     began = clock.now()
-    ticket = yield from _ticket(keeper, attempt, stored)
-    if attempt.how is not None:
-        return
+    if not attempt.apart:
+        yield from _begin(keeper, attempt, stored, lease)
+        if attempt.how is not None:
+            if lease.ticket is not None:  # a put came in between
+                yield Ask(keeper.shelf, Release(key, lease.ticket))
+                lease.spend()
+            return
     try:
         value = yield work
     except Exception as error:
@@ -38,83 +81,63 @@ def load(keeper: StaleKeeper, attempt: Attempt, work: Work, stored: Stored | Non
             how = Ended.PASSED
         else:
             how = _verdict(keeper, error)
-        yield from _failed(keeper, attempt, error, how, ticket, stored)
+        yield from _failed(keeper, attempt, error, how, lease, stored)
         return
-    except BaseException as error:
-        # Cancelled, or interrupted: nothing is learned, and somebody else may try. What is
-        # being closed may take no further step: then the lease runs out.
-        attempt.personal = error
-        if ticket is not None:
-            release = Release(key, ticket)
-            if not isinstance(error, GeneratorExit):
-                yield Ask(keeper.shelf, release)
-            elif keeper.shelf.store.local:
-                keeper.shelf.do(release)
-        raise
     kept = False
-    if ticket is not None:
-        kept = yield Ask(
-            keeper.shelf, Write(key, ticket, value, keeper.next_due(config), config.keep)
-        )
+    if lease.ticket is not None:
+        write = Write(key, lease.ticket, value, keeper.next_due(config), config.keep)
+        kept = yield Ask(keeper.shelf, write)
+        lease.spend()
     keeper.refreshed(key, clock.now() - began, stored=kept is True)
     keeper.attempts.settle(attempt, Ended.VALUE, value=value)
 
 
-def _ticket(keeper: StaleKeeper, attempt: Attempt, stored: Stored | None) -> Course:
-    """Return the ticket for an attempt, ``None`` where the store has none; or end the attempt.
+def _begin(keeper: StaleKeeper, attempt: Attempt, stored: Stored | None, lease: Lease) -> Course:
+    """Draw a ticket for an attempt, unless the store gives none; or end the attempt.
 
     While another process has the lease, those who have a value at hand need not
     wait; for all others in this process one looks whether the value has come.
     """
     key, clock, shelf = attempt.key, keeper.clock, keeper.shelf
-    while (ticket := (yield Ask(shelf, Begin(key, keeper.lease)))) is None:
+    lease.asked = True
+    while (ticket := (yield Ask(shelf, Begin(key, keeper.lease, keeper.owner)))) is None:
         now = clock.now()
-        if now >= attempt.ends or (stored and _young(keeper, stored, now)):
+        if now >= attempt.ends or (stored and _servable(keeper, key, stored)):
             break
         yield Wait(None, clock, min(attempt.ends, now + LOOK_AGAIN))
-        entry = yield Ask(shelf, Read(key))
-        if isinstance(entry, Entry) and entry.due > 0:
-            now = clock.now()
-            found = Stored(entry, now)
-            if not _young(keeper, found, now):
+        found = yield Look(shelf, clock, key)
+        if isinstance(found, Stored) and found.due > clock.now():
+            if not _servable(keeper, key, found):
                 break  # it failed over there
-            keeper.attempts.settle(attempt, Ended.VALUE, value=found.value)
-            return None
+            keeper.attempts.settle(attempt, Ended.FOUND)
+            return
     if ticket is None:
         keeper.attempts.settle(attempt, Ended.ELSEWHERE)
     if ticket is None or ticket is LOST:
-        return None
+        return
+    lease.ticket = ticket
     # Another attempt may have ended between our look and our turn.
-    entry = yield Ask(shelf, Read(key))
-    if isinstance(entry, Entry) and entry.due > 0:
-        found = Stored(entry, clock.now())
-        if _young(keeper, found, clock.now()):
-            yield Ask(shelf, Release(key, ticket))
-            keeper.attempts.settle(attempt, Ended.VALUE, value=found.value)
-            return None
-    return ticket
-
-
-def _young(keeper: StaleKeeper, stored: Stored, now: float) -> bool:
-    return stored.value is not NOTHING and keeper.servable(stored, now)
+    found = yield Look(shelf, clock, key)
+    if isinstance(found, Stored) and found.due > clock.now() and _servable(keeper, key, found):
+        keeper.attempts.settle(attempt, Ended.FOUND)
 
 
 def _failed(
-    keeper: StaleKeeper, attempt: Attempt, error: Exception, how: Ended, ticket: int | None,
-    stored: Any,
-) -> Course:  # fmt: skip
+    keeper: StaleKeeper, attempt: Attempt, error: Exception, how: Ended, lease: Lease, stored: Any
+) -> Course:
     """End an attempt that raised; the refresh time moves if the origin failed."""
     try:
-        due = _due(keeper, error, stored) if how is Ended.FAILED else None
-        if ticket is not None:
+        due = _due(keeper, attempt.key, error, stored) if how is Ended.FAILED else None
+        if lease.ticket is not None:
             key = attempt.key
             if due is None:
-                yield Ask(keeper.shelf, Release(key, ticket))
+                yield Ask(keeper.shelf, Release(key, lease.ticket))
             else:
                 empty = not isinstance(keeper.config.disaster, Raise)
-                yield Ask(keeper.shelf, Postpone(key, ticket, due, empty))
+                yield Ask(keeper.shelf, Postpone(key, lease.ticket, due, empty))
+            lease.spend()
         if how is Ended.FAILED:
-            keeper.failed(attempt.key, error, served=_servable(keeper, stored, error))
+            keeper.failed(attempt.key, error, served=_servable(keeper, attempt.key, stored, error))
         if how is Ended.HANDED_OVER:
             attempt.personal = error
         keeper.attempts.settle(attempt, how, error=error)
@@ -131,10 +154,10 @@ def _verdict(keeper: StaleKeeper, error: Exception) -> Ended:
     return Ended.PASSED
 
 
-def _due(keeper: StaleKeeper, error: Exception, stored: Any) -> float | None:
+def _due(keeper: StaleKeeper, key: str, error: Exception, stored: Any) -> float | None:
     """Return in how many seconds the origin may be asked again, ``None`` if at once."""
     config = keeper.config
-    if not _servable(keeper, stored, error) and isinstance(config.disaster, Raise):
+    if not _servable(keeper, key, stored, error) and isinstance(config.disaster, Raise):
         return None
     if not is_refusal(error):
         return keeper.next_due(config)
@@ -145,9 +168,7 @@ def _due(keeper: StaleKeeper, error: Exception, stored: Any) -> float | None:
     return config.refresh_after if wait is None else min(config.refresh_after, wait)
 
 
-def _servable(keeper: StaleKeeper, stored: Any, error: Exception) -> bool:
-    return (
-        stored is not None
-        and stored.value is not NOTHING
-        and keeper.servable(stored, keeper.clock.now(), error)
-    )
+def _servable(
+    keeper: StaleKeeper, key: str, stored: Stored | None, error: Exception | None = None
+) -> bool:
+    return stored is not None and keeper.servable(key, stored, keeper.clock.now(), error)

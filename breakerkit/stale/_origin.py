@@ -18,16 +18,27 @@ if TYPE_CHECKING:
 
 
 class Origin:
-    """The function, or functions, behind a cache."""
+    """The function, or functions, behind a cache; it keeps none of them alive."""
 
-    __slots__ = ("__weakref__", "_decorated", "_keeper", "_known", "_maker", "_sync")
+    __slots__ = (
+        "__weakref__",
+        "_decorated",
+        "_keeper",
+        "_known",
+        "_maker",
+        "_name",
+        "_shown",
+        "_sync",
+    )
 
     def __init__(self, keeper: StaleKeeper) -> None:
         self._keeper = keeper
-        #: The innermost function whose arguments make the keys, and what makes them.
-        self._known: Any = None
+        #: The innermost function whose arguments make the keys, what makes them, and its name.
+        self._known: Callable[[], Any] = _nothing
         self._maker: KeyMaker | None = None
-        self._decorated: list[Any] = []
+        self._shown = ""
+        self._name: tuple[Any, Any] = (None, None)
+        self._decorated: list[Callable[[], Any]] = []
         self._sync = False
 
     def serve(self, sync: bool, config: StaleConfig) -> None:
@@ -59,7 +70,8 @@ class Origin:
         return lambda args, kwargs: f"<{number(owner)}: {maker(args, kwargs)}>"
 
     def _maker_of(self, function: Any) -> KeyMaker:
-        if self._maker is not None and self._known is function:
+        known = self._known()
+        if self._maker is not None and known is function:
             return self._maker
         config, keeper = self._keeper.config, self._keeper
         maker = KeyMaker(function, config.key, keeper.instances)
@@ -68,21 +80,26 @@ class Origin:
                 f"{fields.show(function)}: is a method, and what its instances hold is known to this"
                 " process only: with a shared store give key=, a function of the same arguments"
             )
-        if config.key is None and self._known is not None and not _same(self._known, function):
+        own = _beneath(function)
+        shown = fields.show(own)
+        if config.key is None and self._maker is not None and not self._is_known(known, own):
             raise AmbiguousKeyError(
-                f"{fields.show(_beneath(function))}: cache {keeper.name!r} is around"
-                f" {fields.show(_beneath(self._known))},"
-                " and keys made of the arguments alone would mix their values: give key=, or make"
+                f"{shown}: cache {keeper.name!r} is around {self._shown}, and keys made of the arguments alone would mix their values: give key=, or make"
                 " another cache"
             )
         _claim(self, keeper)
-        self._known, self._maker = function, maker
+        self._known, self._maker, self._shown = _weakly(own), maker, shown
+        self._name = _name_of(own)
         return maker
+
+    def _is_known(self, known: Any, function: Any) -> bool:
+        """Tell whether a function is the one the keys are of; that may be gone."""
+        return _same(known, function) if known is not None else _again(self._name, function)
 
     def decorated(self, function: Any) -> None:
         """Hear that a function was decorated."""
-        self._decorated = [one for one in self._decorated if not _same(one, function)]
-        self._decorated.append(function)
+        here = [one for one in self._decorated if not _same(one(), function)]
+        self._decorated = [*(one for one in here if one() is not None), _weakly(function)]
 
     def only(self, asked: str) -> Any:
         """Return the one function that is decorated.
@@ -90,13 +107,26 @@ class Origin:
         Raises:
             TypeError: there is none, or there are several.
         """
-        if len(self._decorated) == 1:
-            return self._decorated[0]
-        how = "no function" if not self._decorated else "several functions"
+        found = [function for one in self._decorated if (function := one()) is not None]
+        if len(found) == 1:
+            return found[0]
+        how = "several functions" if found else "no function"
         raise TypeError(
             f"{asked}: cache {self._keeper.name!r} is around {how}, so there is none to call:"
             " decorate one function"
         )
+
+
+def _nothing() -> None:
+    """In place of a reference to a function."""
+
+
+def _weakly(function: Any) -> Callable[[], Any]:
+    """Return what leads to a function as long as somebody else has it."""
+    try:
+        return weakref.ref(function)
+    except TypeError:  # an object with __slots__, which is somebody's for good
+        return lambda: function
 
 
 def _claim(origin: Origin, keeper: StaleKeeper) -> None:
@@ -128,7 +158,7 @@ _LAYER = "_breakerkit_gives_first"
 
 
 def _beneath(function: Any) -> Any:
-    """Return the user's own function, for messages."""
+    """Return the user's own function: layers are made anew for each call through a pipeline."""
     while hasattr(function, _LAYER):
         function = function.__wrapped__
     return function
@@ -136,17 +166,18 @@ def _beneath(function: Any) -> Any:
 
 def _same(one: Any, other: Any) -> bool:
     """Tell whether two are one function; a module that is loaded again makes it anew."""
-    while hasattr(one, _LAYER) and hasattr(other, _LAYER):
-        # Made anew for each call through a pipeline, around one function.
-        one, other = one.__wrapped__, other.__wrapped__
     if one is other:
         return True
-    names = [
-        (getattr(each, "__module__", None), getattr(each, "__qualname__", None))
-        for each in (one, other)
-    ]
-    name = names[0][1]
-    return names[0] == names[1] and isinstance(name, str) and "<" not in name
+    return _again(_name_of(one), other)
+
+
+def _name_of(function: Any) -> tuple[Any, Any]:
+    return getattr(function, "__module__", None), getattr(function, "__qualname__", None)
+
+
+def _again(name: tuple[Any, Any], function: Any) -> bool:
+    """Tell whether a function is one of this name, made anew."""
+    return name == _name_of(function) and isinstance(name[1], str) and "<" not in name[1]
 
 
 def _check_sync(config: StaleConfig) -> None:

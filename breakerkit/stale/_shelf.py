@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from breakerkit._fields import show
 from breakerkit._log import write
-from breakerkit.store.commands import Begin, Entry, Read
+from breakerkit.store.commands import Begin, Entry, Read, StoreBusyError
 
 if TYPE_CHECKING:
     import threading
@@ -82,6 +82,8 @@ class Shelf:
         return answer
 
     def _failed(self, error: Exception) -> Lost:
+        if isinstance(error, StoreBusyError):
+            return LOST  # the next command may do: no outage
         with self._owner.lock:
             first, self.lost = not self.lost, True
         if first:
@@ -110,9 +112,19 @@ def _checked(command: Command, answer: Any) -> Any:
         TypeError: it is none.
     """
     kind = _ANSWERS.get(type(command))
-    if kind is None or answer is None or isinstance(answer, kind):
+    if kind is None or answer is None:
+        return answer
+    if isinstance(answer, kind) and (kind is int or _timed(answer)):
         return answer
     raise TypeError(f"{type(command).__name__} was answered with {show(answer)}")
+
+
+def _timed(entry: Any) -> bool:
+    """Tell whether the times of an entry are numbers; what is no number (NaN) is none."""
+    return all(
+        isinstance(one, int | float) and one == one  # noqa: PLR0124  # only NaN is not
+        for one in (entry.age, entry.due)
+    )
 
 
 _ANSWERS: dict[type[Any], type[Any]] = {Read: Entry, Begin: int}

@@ -2,18 +2,61 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from breakerkit.stale._shelf import LOST
+from breakerkit.store.commands import NOTHING, Read
 
 if TYPE_CHECKING:
+    from breakerkit.clock import Clock
+    from breakerkit.stale._shelf import Shelf
     from breakerkit.store.commands import Entry
 
 
 class Stored:
-    """A value that was read: when it was born, and when it is due."""
+    """A value that was read: when it was born, and when it is due.
+
+    Both are counted from the moment the store was *asked*: the way back makes a
+    value older than the store says, never younger.
+    """
 
     __slots__ = ("born", "due", "value")
 
-    def __init__(self, entry: Entry, now: float) -> None:
+    def __init__(self, entry: Entry, asked: float) -> None:
         self.value = entry.value
-        self.born = now - max(0.0, entry.age)
-        self.due = now + entry.due
+        self.born = asked - max(0.0, entry.age)
+        self.due = asked + entry.due
+
+    @property
+    def empty(self) -> bool:
+        """Whether only its refresh time is stored."""
+        return self.value is NOTHING
+
+
+def stored_of(answer: Any, asked: float) -> Stored | None:
+    """Return what a store has answered to a `Read`; ``None``: nothing, or it failed."""
+    return None if answer is None or answer is LOST else Stored(answer, asked)
+
+
+class Look:
+    """The step that reads a key: a `Stored`, ``None``, or `LOST`."""
+
+    __slots__ = ("_clock", "_key", "_shelf")
+
+    def __init__(self, shelf: Shelf, clock: Clock, key: str) -> None:
+        self._shelf = shelf
+        self._clock = clock
+        self._key = key
+
+    def do(self) -> Any:
+        """Look in a thread."""
+        asked = self._clock.now()
+        return self._seen(self._shelf.do(Read(self._key)), asked)
+
+    async def do_async(self) -> Any:
+        """Look in a task."""
+        asked = self._clock.now()
+        return self._seen(await self._shelf.do_async(Read(self._key)), asked)
+
+    def _seen(self, answer: Any, asked: float) -> Any:
+        return LOST if answer is LOST else stored_of(answer, asked)

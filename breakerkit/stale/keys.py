@@ -173,12 +173,13 @@ class Instances:
 class KeyMaker:
     """Makes the key of a call of one function."""
 
-    __slots__ = ("_bind", "_count", "_instances", "_key", "_method")
+    __slots__ = ("_bind", "_count", "_instances", "_key", "_method", "_name")
 
     def __init__(self, function: Any, key: Callable[..., Any] | None, instances: Instances) -> None:
         self._key = key
         self._instances = instances
         self._method = is_method(function)
+        self._name = str(getattr(function, "__qualname__", type(function).__qualname__))
         self._bind: inspect.Signature | None = None
         self._count = -1
         if key is None:
@@ -203,7 +204,10 @@ class KeyMaker:
     def _bound(self, args: tuple[Any, ...], kwargs: Any) -> tuple[Any, ...]:
         """Return the arguments as values in the order of the parameters, defaults included."""
         assert self._bind is not None
-        bound = self._bind.bind(*args, **kwargs)
+        try:
+            bound = self._bind.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{self._name}() {error}") from None
         bound.apply_defaults()
         found: list[Any] = []
         for name, parameter in self._bind.parameters.items():

@@ -31,6 +31,7 @@ __all__ = [
     "Read",
     "Release",
     "Store",
+    "StoreBusyError",
     "Write",
 ]
 
@@ -78,10 +79,14 @@ class Begin:
     Attributes:
         key: the key.
         lease: seconds after which another attempt may begin although this one has not ended.
+        owner: a number of the caller's own, from 1 to 2**52, for those who make one
+            attempt at a time at a key: the lease of the same owner is in nobody's way,
+            for the reply to its `Begin` was lost, or it has given that attempt up. 0: nobody's.
     """
 
     key: str
     lease: float
+    owner: int = 0
 
 
 @attrs.frozen
@@ -130,10 +135,18 @@ class Postpone:
 
 @attrs.frozen
 class Release:
-    """End an attempt of which nothing was learned: only its lease ends, if it still has it."""
+    """End an attempt of which nothing was learned: only its lease ends, if it still has it.
+
+    Attributes:
+        key: the key.
+        ticket: that of the attempt; ``None``, with an ``owner``: the reply to its `Begin`
+            was lost, and it is the one with which the owner has the lease, if it has.
+        owner: what that `Begin` said.
+    """
 
     key: str
     ticket: int | None
+    owner: int = 0
 
 
 @attrs.frozen
@@ -175,6 +188,13 @@ class EvictAll:
 
 
 Command: TypeAlias = "Read | Begin | Write | Postpone | Release | Put | Invalidate | Evict | InvalidateAll | EvictAll"
+
+
+class StoreBusyError(Exception):
+    """A store did not carry out a command, which says nothing about the next one: it is no outage.
+
+    There were too many at once, or the value is so large that it took too long.
+    """
 
 
 @runtime_checkable

@@ -1,100 +1,26 @@
-"""Values in the memory of this process: bounded, and read without a lock.
-
-What makes room is the second-chance (CLOCK) policy: the oldest value goes, unless
-it was read since it was looked at last; then it goes to the end of the line. So a
-read has to leave nothing but a mark.
-"""
+"""Values in the memory of this process: bounded, and read without a lock."""
 
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
-
-import cachetools
 
 from breakerkit import _fields as fields
 from breakerkit import _fork as fork
 from breakerkit.clock import system_clock
 from breakerkit.store import commands as told
+from breakerkit.store._line import Held, Line
 from breakerkit.store._sizes import check, estimate
+from breakerkit.store._tickets import Tickets
 from breakerkit.store.commands import NOTHING, Entry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from breakerkit.clock import Clock
+    from breakerkit.store._tickets import Open
 
 __all__ = ["MemoryStore"]
-
-#: Values that may be given a second chance before one goes all the same: a read mark
-#: on each of a million shall not make one store wait for all of them.
-MOST_CHANCES = 64
-
-
-class Held:
-    """A value that is held, and whether it was read since it was looked at last."""
-
-    __slots__ = ("keep_until", "refresh_at", "size", "stored_at", "ticket", "used", "value")
-
-    def __init__(
-        self, value: Any, stored_at: float, refresh_at: float, keep_until: float, ticket: int
-    ) -> None:
-        self.value = value
-        self.stored_at = stored_at
-        self.refresh_at = refresh_at
-        self.keep_until = keep_until
-        self.ticket = ticket
-        self.used = False
-        self.size = 1
-
-
-class _Line(cachetools.FIFOCache[str, Held]):
-    """What is held, in the order in which it would go.
-
-    Attributes:
-        entries: the same for those who read; who goes here goes there.
-    """
-
-    def __init__(self, most: int, entries: dict[str, Held]) -> None:
-        super().__init__(most, lambda held: held.size)
-        self.entries = entries
-        # Of its own: to find the first of a dict takes as long as many were deleted before it.
-        self._order: OrderedDict[str, None] = OrderedDict()
-
-    def __setitem__(self, key: str, held: Held) -> None:
-        super().__setitem__(key, held)
-        self._order[key] = None
-
-    def __delitem__(self, key: str) -> None:
-        super().__delitem__(key)
-        del self._order[key]
-
-    def popitem(self) -> tuple[str, Held]:
-        """Let one go: the oldest that was not read."""
-        for _ in range(MOST_CHANCES):
-            key = next(iter(self._order))
-            held = self[key]
-            if not held.used:
-                break
-            held.used = False
-            self._order.move_to_end(key)
-        key = next(iter(self._order))
-        self.entries.pop(key, None)
-        return key, self.pop(key)
-
-
-class _Open:
-    """The attempts at one key that run, and what has made some of them late."""
-
-    __slots__ = ("due", "floor", "holder", "running", "until")
-
-    def __init__(self) -> None:
-        self.running: set[int] = set()
-        self.holder: int | None = None  # who has the lease
-        self.until = 0.0
-        self.floor = 0  # attempts up to this ticket may not write
-        self.due = 0  # what attempts up to this ticket write is due at once
 
 
 class MemoryStore:
@@ -119,9 +45,8 @@ class MemoryStore:
         "_line",
         "_lock",
         "_max",
-        "_open",
         "_size_of",
-        "_ticket",
+        "_tickets",
         "clock",
         "entries",
     )
@@ -142,9 +67,8 @@ class MemoryStore:
         self.entries: dict[str, Held] = {}
         self._max = max_entries
         self._size_of = None if max_bytes is None else size_of or estimate
-        self._line = _Line(max_entries if max_bytes is None else max_bytes, self.entries)
-        self._open: dict[str, _Open] = {}
-        self._ticket = 0
+        self._line = Line(max_entries if max_bytes is None else max_bytes, self.entries)
+        self._tickets = Tickets()
         # Reentrant only so that a signal handler or a destructor cannot deadlock.
         self._lock = threading.RLock()
         fork.remember(self)
@@ -153,10 +77,10 @@ class MemoryStore:
         """Take a fresh lock in a forked child; what is held stays, attempts run in the parent."""
         whole = self._lock.acquire(blocking=False)
         self._lock = threading.RLock()
-        self._open = {}
+        self._tickets = Tickets()
         if not whole:  # another thread of the parent's was in the middle of a change
             self.entries.clear()  # readers have a hold of it
-            self._line = _Line(int(self._line.maxsize), self.entries)
+            self._line = Line(int(self._line.maxsize), self.entries)
 
     def do(self, command: told.Command) -> Any:
         """Carry out a command and return what it says.
@@ -187,37 +111,29 @@ class MemoryStore:
         return Entry(held.value, age, held.refresh_at - now)
 
     def _begin(self, command: told.Begin, now: float) -> int | None:
-        key = command.key
-        one = self._open.get(key)
-        if one is not None and one.holder is not None and now < one.until:
-            return None
-        if one is None:
-            one = self._open[key] = _Open()
-        ticket = one.holder = self._next()
-        one.until = now + command.lease
-        one.running.add(ticket)
-        return ticket
+        return self._tickets.begin(command.key, command.lease, command.owner, now)
 
     def _write(self, command: told.Write, now: float) -> bool:
-        key, ticket = command.key, command.ticket or 0
-        one, held = self._open.get(key), self.entries.get(key)
-        newer = held is not None and held.value is not NOTHING  # a failure is nothing newer
-        newest = max(one.floor if one else 0, held.ticket if held and newer else 0)
-        late = one is not None and ticket < one.due
-        self._end(key, ticket)
-        if ticket < newest:
+        key, ticket, tickets = command.key, command.ticket or 0, self._tickets
+        one, held = tickets.at(key), self.entries.get(key)
+        if held is not None and held.value is NOTHING:
+            held = None  # a failure is nothing newer
+        newest = max(one.floor, held.ticket if held else 0)
+        lost = held is None and tickets.forgotten(key, ticket)
+        due = 0.0 if ticket < one.due else command.due
+        tickets.end(key, ticket)
+        if ticket < newest or lost:
             return False
-        if (one := self._open.get(key)) is not None:
-            one.floor = ticket  # older ones are late, also when this value has gone
-        due = 0.0 if late else command.due
+        tickets.written(key, ticket)
         return self._hold(key, Held(command.value, now, now + due, now + command.keep, ticket))
 
     def _postpone(self, command: told.Postpone, now: float) -> None:
-        key, ticket = command.key, command.ticket or 0
-        one, held = self._open.get(key), self._live(key, now)
-        newest = max(max(one.floor, one.due) if one else 0, held.ticket if held else 0)
-        self._end(key, ticket)
-        if ticket < newest:
+        key, ticket, tickets = command.key, command.ticket or 0, self._tickets
+        one, held = tickets.at(key), self._live(key, now)
+        newest = max(one.floor, one.due, held.ticket if held else 0)
+        lost = held is None and tickets.forgotten(key, ticket)
+        tickets.end(key, ticket)
+        if ticket < newest or lost:
             return
         if held is not None and held.value is not NOTHING:
             held.refresh_at = now + command.due
@@ -228,26 +144,26 @@ class MemoryStore:
             self._hold(key, Held(NOTHING, float("-inf"), until, until, ticket))
 
     def _release(self, command: told.Release, _now: float) -> None:
-        self._end(command.key, command.ticket or 0)
+        key = command.key
+        self._tickets.end(key, command.ticket or self._tickets.held_by(key, command.owner))
 
     def _put(self, command: told.Put, now: float) -> bool:
         key = command.key
-        ticket = self._outdate(key)
+        ticket = self._tickets.outdate(key)
         return self._hold(
             key, Held(command.value, now, now + command.due, now + command.keep, ticket)
         )
 
     def _invalidate(self, command: told.Invalidate, now: float) -> None:
         key = command.key
-        if (one := self._open.get(key)) is not None:
-            one.due, one.holder = self._next(), None
+        self._tickets.invalidate(key)
         if (held := self.entries.get(key)) is not None:
             if held.value is NOTHING:
                 self._drop(key)
             held.refresh_at = now
 
     def _evict(self, command: told.Evict, _now: float) -> None:
-        self._outdate(command.key)
+        self._tickets.outdate(command.key)
         self._drop(command.key)
 
     def _invalidate_all(self, command: told.InvalidateAll, now: float) -> None:
@@ -260,12 +176,14 @@ class MemoryStore:
 
     # -- pieces --------------------------------------------------------------------
 
-    def _next(self) -> int:
-        self._ticket += 1
-        return self._ticket
+    @property
+    def _open(self) -> Mapping[str, Open]:
+        """The attempts that run, by key."""
+        return self._tickets.open
 
     def _keys(self, prefix: str) -> list[str]:
-        return [key for key in {**self.entries, **self._open} if key.startswith(prefix)]
+        known = dict.fromkeys([*self.entries, *self._tickets.keys()])
+        return [key for key in known if key.startswith(prefix)]
 
     def _live(self, key: str, now: float) -> Held | None:
         """Return what is held and still wanted by somebody."""
@@ -274,24 +192,6 @@ class MemoryStore:
             self._drop(key)
             return None
         return held
-
-    def _outdate(self, key: str) -> int:
-        """Make all attempts at a key that run come too late, and free it for the next."""
-        ticket = self._next()
-        if (one := self._open.get(key)) is not None:
-            one.floor, one.holder = ticket, None
-        return ticket
-
-    def _end(self, key: str, ticket: int) -> None:
-        """Let an attempt end."""
-        one = self._open.get(key)
-        if one is None:
-            return
-        one.running.discard(ticket)
-        if one.holder == ticket:
-            one.holder = None
-        if not one.running:
-            del self._open[key]
 
     def _drop(self, key: str) -> None:
         if self.entries.pop(key, None) is not None:

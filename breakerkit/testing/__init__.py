@@ -167,8 +167,12 @@ def reset_all() -> None:
     """Close every breaker there is, named or not, and give up every switch held on one.
 
     Degradation rules are taken away, and the files they come from are no longer watched. What a
-    failover would try again is dropped.
+    failover would try again is dropped. Caches forget what they hold and have counted; what is in a
+    store of another server stays there.
     """
+    if (stale := sys.modules.get("breakerkit.stale.guard")) is not None:
+        for cache in fork.alive(stale.StaleKeeper):
+            cache.reset()
     if (rules := sys.modules.get("breakerkit.degrade.rules")) is not None:
         for one in fork.alive(rules.Degradation):
             one._reset()

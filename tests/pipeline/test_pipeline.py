@@ -662,6 +662,8 @@ def test_a_cache_outside_of_a_failover(between: tuple[str, ...]) -> None:
 
     cache, whole = stack()
     assert [whole.call(work, 1), whole.call(work, 1), whole.call(work, x=1)] == ["a1en"] * 3
+    twice = pipeline(stale_if_error("b", refresh_after=60), failover(["c"]), failover(["d"]))
+    assert twice.call(lambda second, first, x: f"{second}{first}{x}", 1) == "dc1"
     assert asked == [("a", 1, "en")]
     with pytest.raises(AmbiguousKeyError, match="is around <function"):
         whole.call(lambda provider, x: x, 1)

@@ -1,11 +1,13 @@
-"""One process of a fleet that shares a Valkey: ``python -m tests.stale.member URL THREADS LEASE``.
+"""One process of a fleet that shares a Valkey: ``python -m tests.stale.member URL CALLERS LEASE WAY``.
 
-It says ``ready``, calls one cached function from all its threads when it is told
-to go, and prints what they got and how long it took.
+Its callers are threads or tasks, by ``WAY``. It says ``ready``, calls one cached
+function from all of them when it is told to go, and prints what they got and how
+long it took. The store is as it is: with its own timeout and its own pool.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sys
@@ -14,6 +16,7 @@ import time
 from typing import Any
 
 import redis
+import redis.asyncio
 
 from breakerkit import RedisStore, stale_if_error
 
@@ -21,33 +24,82 @@ from breakerkit import RedisStore, stale_if_error
 LIMIT = 120
 
 
-def main(url: str, threads: int, lease: float) -> None:
+class Member:
+    """What the callers share.
+
+    Args:
+        url: of the server.
+        callers: how many.
+        lease: of an attempt, in seconds.
+    """
+
+    def __init__(self, url: str, callers: int, lease: float) -> None:
+        self.url = url
+        self.callers = callers
+        self.server = redis.Redis.from_url(url, protocol=2, socket_timeout=LIMIT)
+        self.store = RedisStore(url)
+        self.cached = stale_if_error(
+            "fleet", store=self.store, refresh_after=60, attempt_timeout=lease
+        )
+        self.got: list[Any] = []
+
+    def wait(self) -> None:
+        """Wait for the word."""
+        self.server.rpush("ready", os.getpid())
+        self.server.blpop(["go"], timeout=LIMIT)
+
+    def in_threads(self) -> None:
+        """Call from threads."""
+
+        @self.cached
+        def price() -> str:
+            self.server.rpush("asked", os.getpid())
+            return str(self.server.blpop(["answer"], timeout=LIMIT)[1].decode())
+
+        def call() -> None:
+            began = time.monotonic()
+            self.got.append((price(), time.monotonic() - began))
+
+        callers = [threading.Thread(target=call) for _ in range(self.callers)]
+        self.wait()
+        for caller in callers:
+            caller.start()
+        self.server.rpush("calling", os.getpid())
+        for caller in callers:
+            caller.join()
+
+    async def in_tasks(self) -> None:
+        """Call from tasks."""
+        server = redis.asyncio.Redis.from_url(self.url, protocol=2, socket_timeout=LIMIT)
+
+        @self.cached
+        async def price() -> str:
+            await server.rpush("asked", os.getpid())
+            return str((await server.blpop(["answer"], timeout=LIMIT))[1].decode())
+
+        async def call() -> None:
+            began = time.monotonic()
+            self.got.append((await price(), time.monotonic() - began))
+
+        self.wait()
+        callers = [asyncio.create_task(call()) for _ in range(self.callers)]
+        await asyncio.sleep(0)
+        self.server.rpush("calling", os.getpid())
+        await asyncio.gather(*callers)
+        await server.aclose()
+
+
+def main(url: str, callers: int, lease: float, way: str) -> None:
     """Be a member."""
-    server = redis.Redis.from_url(url, protocol=2, socket_timeout=LIMIT)
-    store = RedisStore(url, timeout=5)
-
-    @stale_if_error("fleet", store=store, refresh_after=60, attempt_timeout=lease)
-    def price() -> str:
-        server.rpush("asked", os.getpid())
-        return str(server.blpop(["answer"], timeout=LIMIT)[1].decode())
-
-    got: list[Any] = []
-
-    def call() -> None:
-        began = time.monotonic()
-        got.append((price(), time.monotonic() - began))
-
-    callers = [threading.Thread(target=call) for _ in range(threads)]
-    server.rpush("ready", os.getpid())
-    server.blpop(["go"], timeout=LIMIT)
-    for caller in callers:
-        caller.start()
-    server.rpush("calling", os.getpid())
-    for caller in callers:
-        caller.join()
-    info = price.stale_if_error.info()  # type: ignore[attr-defined]  # it is put there
-    print(json.dumps({"got": got, "refreshes": info.refreshes}))
+    member = Member(url, callers, lease)
+    if way == "threads":
+        member.in_threads()
+    else:
+        asyncio.run(member.in_tasks())
+    info = member.cached.info()
+    said = {"got": member.got, "refreshes": info.refreshes, "lost": info.store_lost}
+    print(json.dumps(said | {"breaker": member.store.breaker.state.value}))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), float(sys.argv[3]))
+    main(sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), sys.argv[4])

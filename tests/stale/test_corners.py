@@ -9,7 +9,7 @@ import pytest
 
 from breakerkit import MemoryStore, NoCachedValueError, return_value
 from breakerkit.stale._attempts import Attempts, Ended, Part
-from breakerkit.stale._steps import Wait, _set
+from breakerkit.stale._waiting import Wait, _set
 from breakerkit.store.commands import NOTHING, Begin, Evict, Postpone, Put, Read
 from tests.shapes import in_thread
 from tests.stale.rig import Crowd, Down, FarStore, until

@@ -456,13 +456,14 @@ def test_fetch_and_key_of_need_one_function(cached):
     for ask in (c.fetch, c.key_of):
         with pytest.raises(TypeError, match="no function"):
             ask(1)
-    c(lambda key: 1)
+    first = c(lambda key: 1)
     assert c.fetch(1).value == 1
-    c(lambda key: 2)
+    second = c(lambda key: 2)
     with pytest.raises(TypeError, match="several functions"):
         c.fetch(1)
     with pytest.raises(TypeError, match="prefix=7"):
         c.evict_all(7)
+    assert first(1) == second(1) == 1
     assert isinstance(c._origin, Around)
 
 

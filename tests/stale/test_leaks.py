@@ -107,7 +107,7 @@ def test_arguments_are_not_kept(cached, origin):
 
 async def test_tasks_and_attempts_are_not_kept(cached):
     """Of an attempt that was given up nothing is left."""
-    from breakerkit.stale import _steps
+    from breakerkit.stale import _starting
 
     c = cached()
 
@@ -119,7 +119,7 @@ async def test_tasks_and_attempts_are_not_kept(cached):
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(load(number), 0.001)
     await asyncio.sleep(0.001)
-    assert (c.info().running, _steps._tasks, c.store._open) == (0, set(), {})
+    assert (c.info().running, _starting._tasks, c.store._open) == (0, set(), {})
 
 
 def test_a_retry_loop_makes_no_chain(cached, origin):

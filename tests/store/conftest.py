@@ -52,7 +52,18 @@ def ask(request: pytest.FixtureRequest, runner: asyncio.Runner) -> Callable[[Any
     return lambda store: lambda command: runner.run(store.do_async(command))
 
 
-@pytest.fixture(params=["memory", "valkey", *(["redis"] if shutil.which("redis-server") else [])])
+@pytest.fixture(
+    params=[
+        "memory",
+        "valkey",
+        pytest.param(
+            "redis",
+            marks=pytest.mark.skipif(
+                shutil.which("redis-server") is None, reason="no redis-server on this machine"
+            ),
+        ),
+    ]
+)
 def world(request: pytest.FixtureRequest, ask: Callable[[Any], Any]) -> Iterator[World]:
     """Every store there is, asked in both ways."""
     if request.param == "memory":
@@ -61,5 +72,5 @@ def world(request: pytest.FixtureRequest, ask: Callable[[Any], Any]) -> Iterator
         return
     server = request.getfixturevalue("valkey" if request.param == "valkey" else "debian_server")
     server.client.flushall()
-    with RedisStore(server.url, timeout=5) as store:
+    with RedisStore(server.url, timeout=5, max_value_bytes=None) as store:
         yield World(store, ask(store))

@@ -69,7 +69,7 @@ def test_a_cluster_client_of_one_side_serves_both(cluster, runner):
     """The other is made from its nodes."""
     with redis.RedisCluster.from_url(cluster.url, protocol=2) as client:
         store = RedisStore(client, timeout=TIMEOUT)
-        assert store._clients.sync() is client
+        assert store._clients.sync().client() is client
         store.do(Put("k", 1, 10, 100))
         assert runner.run(store.do_async(Read("k"))).value == 1
         runner.run(store.aclose())
@@ -78,7 +78,7 @@ def test_a_cluster_client_of_one_side_serves_both(cluster, runner):
         other = redis.asyncio.RedisCluster.from_url(cluster.url, protocol=2)
         store = RedisStore(other, timeout=TIMEOUT)
         assert (await store.do_async(Read("k"))).value == 1
-        assert await store._clients.here() is other
+        assert (await store._clients.here()).client is other
         assert store.do(Read("k")).value == 1
         store.close()
         await other.aclose()
@@ -96,7 +96,7 @@ def test_an_encrypted_cluster_stays_so_on_the_other_side(runner):
         lambda _, **kwargs: made.append(kwargs),
     )  # type: ignore[method-assign]  # only for this test
     try:
-        store._clients.sync()
+        store._clients.sync().client()
     finally:
         redis.RedisCluster.__init__ = real  # type: ignore[method-assign]  # only for this test
     assert made[0]["ssl"] is True

@@ -93,6 +93,60 @@ def test_a_lease_of_no_time_is_in_nobodys_way(world):
     assert begin(world, lease=0) < begin(world, lease=0)
 
 
+def test_the_lease_of_an_owner_is_in_nobodys_way_of_his_own(world):
+    """He makes one attempt at a time: the reply to that one was lost, or he gave it up."""
+    lost = world.do(Begin("k", 30, owner=7))
+    assert world.do(Begin("k", 30, owner=8)) is None
+    assert begin(world) is None
+    second = world.do(Begin("k", 30, owner=7))
+    assert second > lost
+    assert world.do(Begin("k", 30, owner=8)) is None
+    assert write(world, second, "new") is True
+    assert write(world, lost, "old") is False
+    assert world.do(Begin("k", 30, owner=8)) is not None
+
+
+def test_nobodys_lease_is_in_the_way_of_everybody(world):
+    """Who does not say whose it is does not take over."""
+    assert begin(world) is not None
+    assert begin(world) is None
+    assert world.do(Begin("k", 30, owner=7)) is None
+
+
+def test_an_attempt_that_was_taken_over_is_late_after_an_eviction(world):
+    """It may run all the same: what makes attempts late makes it late, however it lost its lease."""
+    first = world.do(Begin("k", 30, owner=7))
+    second = world.do(Begin("k", 30, owner=7))
+    assert write(world, second, "new") is True
+    world.do(Evict("k"))
+    assert write(world, first, "old") is False
+    assert read(world) is None
+
+
+def test_an_attempt_whose_reply_was_lost_is_ended_by_its_owner(world):
+    """Without its ticket, and for nobody else."""
+    world.do(Begin("k", 30, owner=7))
+    world.do(Release("k", None, owner=8))
+    world.do(Release("k", None))
+    assert begin(world) is None
+    world.do(Release("k", None, owner=7))
+    world.do(Release("k", None, owner=7))
+    ticket = begin(world)
+    assert ticket is not None
+    world.do(Release("k", None, owner=7))  # it has none any more
+    assert begin(world) is None
+    assert write(world, ticket, 1) is True
+    world.do(Release("other", None, owner=7))
+
+
+def test_owners_are_numbers_up_to_2_to_the_52nd(world):
+    """Each one is another."""
+    most = 2**52
+    assert world.do(Begin("k", 30, owner=most)) is not None
+    assert world.do(Begin("k", 30, owner=most - 1)) is None
+    assert world.do(Begin("k", 30, owner=most)) is not None
+
+
 @pytest.mark.parametrize("end", [
     lambda ticket: Write("k", ticket, 1, 10, 100),
     lambda ticket: Postpone("k", ticket, 10),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import socket
 import threading
 import time
 from typing import Any
@@ -22,12 +24,15 @@ from breakerkit.store.commands import (
     Put,
     Read,
     Release,
+    StoreBusyError,
     Write,
 )
 from tests.servers import Fake, Server, free_ports, until
 
-#: Seconds the store waits for a server in these tests, and that a call may take with all that is around it.
-TIMEOUT, SOON = 0.05, 2.0
+#: Seconds the store waits for a server in these tests.
+TIMEOUT = 0.2
+#: Within this nobody has waited twice; and within the other one nobody has waited at all.
+ONCE, AT_ONCE = 1.9 * TIMEOUT, 0.9 * TIMEOUT
 
 
 @pytest.fixture
@@ -45,18 +50,18 @@ def make(clock, ask):
         store.close()
 
 
-def fails(do: Any, kind: Any, command: Any = Read("k")) -> None:
-    """Assert that a command fails in such a way, soon."""
+def fails(do: Any, kind: Any, command: Any = Read("k"), *, within: float = ONCE) -> None:
+    """Assert that a command fails in such a way, in time."""
     began = time.monotonic()
     with pytest.raises(kind):
         do(command)
-    assert time.monotonic() - began < SOON
+    assert time.monotonic() - began < within
 
 
 def rests(do: Any, store: Any) -> None:
     """Assert that the server is left alone."""
     assert store.breaker.state is State.OPEN
-    fails(do, CircuitOpenError)
+    fails(do, CircuitOpenError, within=AT_ONCE)
 
 
 def works(do: Any) -> None:
@@ -100,8 +105,7 @@ def test_a_frozen_server_costs_one_timeout(make, clock):
         fails(do, redis.TimeoutError)
         rests(do, store)
         clock.advance(1)
-        # The connection is a new one; redis-py's async side calls that an error of connecting.
-        fails(do, (redis.TimeoutError, redis.ConnectionError))
+        fails(do, redis.TimeoutError)  # the connection is a new one
         server.thaw()
         clock.advance(2)
         works(do)
@@ -114,14 +118,14 @@ def test_a_server_that_dies_in_the_middle_of_a_command_is_an_error_at_once(clock
         server.freeze()
         raised: list[Exception] = []
         sent = threading.Event()
-        (connection,) = store._clients.sync().connection_pool._connections
-        receive = connection.read_response
+        (line,) = store._clients.sync()._idle
+        receive = line.connection.read_response
 
         def read_response(*args: Any, **kwargs: Any) -> Any:
             sent.set()
             return receive(*args, **kwargs)
 
-        connection.read_response = read_response
+        line.connection.read_response = read_response
 
         def call() -> None:
             try:
@@ -177,20 +181,32 @@ def _busy(do: Any) -> bool:
 
 
 @pytest.mark.parametrize(
-    "answer",
-    [None, b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\0\xff\r\n", b"-ERR no\r\n", b"*3\r\n$1\r\n", b"$-5\r\n", b"+OK\r\n", b":1\r\n"],
-)  # fmt: skip
-def test_a_server_that_talks_nonsense_is_an_outage_or_has_nothing(make, answer):
-    """Whatever it says, or says nothing: the store fails soon or finds nothing, and never a value."""
+    ("answer", "kind"),
+    [
+        (None, redis.TimeoutError),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", redis.InvalidResponse),
+        (b"\0\xff\r\n", redis.InvalidResponse),
+        (b"*3\r\n$1\r\n", (redis.TimeoutError, redis.ConnectionError)),
+        (b"-ERR no\r\n", redis.ResponseError),
+        (b"-LOADING wait\r\n", redis.BusyLoadingError),
+        (b"$-5\r\n", Exception),
+    ],
+)
+def test_a_server_that_talks_nonsense_is_an_outage(make, answer, kind):
+    """Whatever it says, or says nothing: the store fails in time, and leaves it alone."""
     with Fake(answer) as server:
         store, do = make(server.url)
-        began = time.monotonic()
-        for command in (Read("k"), Read("k"), Write("k", 5, 1, 1, 1)):
-            try:
-                assert do(command) in (None, False, True)
-            except (redis.RedisError, CircuitOpenError, OSError, ValueError):
-                assert store.breaker.state is State.OPEN
-        assert time.monotonic() - began < SOON
+        fails(do, kind)
+        rests(do, store)
+
+
+@pytest.mark.parametrize("answer", [b"+OK\r\n", b":1\r\n", b"$2\r\nxy\r\n"])
+def test_a_server_that_talks_of_something_else_has_nothing(make, answer):
+    """A reply that is one, and makes no sense, is never a value."""
+    with Fake(answer) as server:
+        store, do = make(server.url)
+        assert do(Read("k")) is None
+        assert store.breaker.state is State.CLOSED
 
 
 def test_forgotten_scripts_are_loaded_again_once(make, valkey):
@@ -205,6 +221,124 @@ def test_forgotten_scripts_are_loaded_again_once(make, valkey):
         calls = valkey.client.info("commandstats")
         assert calls["cmdstat_eval"]["calls"] == 2  # one for reading, one for putting
         assert calls["cmdstat_evalsha"]["calls"] == 10
+
+
+class Slow:
+    """A way to a server that takes some time for each thing that is said to it."""
+
+    def __init__(self, server: Server, seconds: float) -> None:
+        self._seconds = seconds
+        self._server = server
+        self._ears = socket.create_server(("127.0.0.1", 0))
+        self._open: list[socket.socket] = [self._ears]
+        self._threads: list[threading.Thread] = []
+        self.url = f"redis://127.0.0.1:{self._ears.getsockname()[1]}"
+        self._run(self._accept)
+
+    def _run(self, act: Any, *args: Any) -> None:
+        self._threads.append(threading.Thread(target=act, args=args))
+        self._threads[-1].start()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                here, _ = self._ears.accept()
+                there = socket.socket(socket.AF_UNIX)
+                there.connect(self._server.socket)
+                self._open += [here, there]
+                self._run(self._carry, here, there, self._seconds)
+                self._run(self._carry, there, here, 0)
+
+    def _carry(self, source: socket.socket, target: socket.socket, seconds: float) -> None:
+        pause = threading.Event()
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                pause.wait(seconds)
+                target.sendall(data)
+            target.shutdown(socket.SHUT_WR)
+
+    def __enter__(self) -> Slow:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for one in self._open:
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join(10)
+        for one in self._open:
+            one.close()
+
+
+def test_a_slow_server_is_no_outage(make, valkey):
+    """Each reply that comes in time is one: a call takes as many of them as it asks for."""
+    with Slow(valkey, TIMEOUT / 2) as slow:
+        store, do = make(slow.url)
+        for _ in range(3):
+            works(do)
+        assert store.breaker.state is State.CLOSED
+
+
+def test_a_large_value_has_a_timeout_for_each_megabyte(make, valkey):
+    """And for its reply: a slow way to the server is none that hangs."""
+    with Slow(valkey, 0.002) as slow:  # 65 kB each time: some 0.25 s for all
+        store, do = make(slow.url, timeout=0.1, max_value_bytes=None)
+        value = "x" * 8_000_000
+        assert do(Put("k", value, 10, 100)) is True
+        assert len(do(Read("k")).value) == len(value)
+        assert store.breaker.state is State.CLOSED
+
+
+def test_a_value_that_is_too_large_is_not_stored(make, valkey, caplog):
+    """Which is told once for each type of value; what was stored before it goes or stays as with any other."""
+    store, do = make(valkey.url, timeout=5, max_value_bytes=1000)
+    assert do(Put("k", "x" * 900, 10, 100)) is True
+    ticket = do(Begin("k", 30))
+    assert do(Write("k", ticket, "x" * 1000, 10, 100)) is False
+    assert do(Read("k")).value == "x" * 900
+    assert do(Begin("k", 30)) is not None
+    assert do(Put("k", "x" * 2000, 10, 100)) is False
+    assert do(Read("k")) is None
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{store.name}: a value of 1009 bytes is not stored, max_value_bytes=1000: str"
+    ]
+    assert store.breaker.state is State.CLOSED
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_a_value_that_takes_too_long_because_of_its_size_is_no_outage(ask, clock, caplog, given):
+    """It is told once; the breaker hears of it if small commands take too long as well."""
+    with Server() as server:
+        client = redis.Redis.from_url(server.url, socket_timeout=TIMEOUT, protocol=2)
+        store = RedisStore(client if given else server.url, timeout=TIMEOUT, clock=clock)
+        do = ask(store)
+        works(do)
+        server.freeze()
+        large = Put("large", "x" * 2_000_000, 10, 100)
+        fails(do, StoreBusyError, large, within=4 * TIMEOUT)  # one more for each megabyte
+        assert store.breaker.state is State.CLOSED
+        assert [record.getMessage() for record in caplog.records] == [
+            f"{store.name}: a value took too long to store: str"
+        ]
+        fails(do, redis.TimeoutError)
+        rests(do, store)
+        server.thaw()
+        store.close()
+        client.close()
+
+
+def test_a_value_from_the_future_is_nothing(make, valkey):
+    """The server's clock was set back, or another server has taken over: nobody knows how old it is."""
+    store, do = make(valkey.url, timeout=5)
+    store._moment = 1_800_000_000_000_000
+    do(Put("k", 1, 10, 100))
+    store._moment -= 1_000_000
+    assert do(Read("k")) == Entry(1, 0, 11)  # clocks are corrected by so much
+    store._moment -= 1
+    assert do(Read("k")) is None
+    ticket = do(Begin("k", 30))
+    assert do(Write("k", ticket, 2, 10, 100)) is True
+    assert do(Read("k")) == Entry(2, 0, 10)
 
 
 @pytest.fixture
@@ -293,9 +427,11 @@ def test_what_is_no_hash_is_replaced(make, valkey, command):
     store, do = make(valkey.url, timeout=5)
     valkey.client.set("breakerkit:{k}", "something else")
     assert do(Read("k")) is None
-    do(command)
+    said = do(command)
+    # The attempts that end here began long ago, and nothing is known of them.
+    left = (b"hash", True) if isinstance(command, Begin | Put) else (b"none", False)
+    assert (valkey.client.type("breakerkit:{k}"), bool(said)) == left
     works(do)
-    assert valkey.client.type("breakerkit:{k}") in (b"hash", b"none")
     assert store.breaker.state is State.CLOSED
 
 
@@ -313,7 +449,7 @@ def test_a_cache_answers_through_an_outage(make, clock):
         server.freeze()
         began = time.monotonic()
         assert [number() for _ in range(20)] == list(range(1, 21))
-        assert time.monotonic() - began < SOON
+        assert time.monotonic() - began < ONCE
         server.thaw()
         clock.advance(1)
         until(lambda: number() == 0)

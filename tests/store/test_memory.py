@@ -6,6 +6,7 @@ import gc
 import os
 import sys
 import threading
+import time
 import tracemalloc
 import weakref
 from types import MappingProxyType, SimpleNamespace
@@ -14,9 +15,21 @@ from typing import Any
 import pytest
 
 from breakerkit import ConfigError, MemoryStore, Store
+from breakerkit.store._line import MOST_CHANCES
 from breakerkit.store._sizes import MOST_LOOKED_AT, estimate
-from breakerkit.store.commands import NOTHING, Begin, Evict, Postpone, Put, Read, Release, Write
-from breakerkit.store.memory import MOST_CHANCES
+from breakerkit.store._tickets import LONGEST
+from breakerkit.store.commands import (
+    NOTHING,
+    Begin,
+    Evict,
+    EvictAll,
+    Invalidate,
+    Postpone,
+    Put,
+    Read,
+    Release,
+    Write,
+)
 from breakerkit.testing import ManualClock
 
 
@@ -86,18 +99,79 @@ def test_memory_is_flat_once_it_is_full():
         tracemalloc.stop()
 
 
+def held(store: MemoryStore) -> list[str]:
+    """Return the keys, and check that all books say the same."""
+    assert set(store.entries) == set(store._line) == set(store._line._order)
+    assert store._line.currsize == sum(one.size for one in store.entries.values())
+    return sorted(store.entries)
+
+
 def test_what_was_read_gets_a_second_chance():
-    """The oldest that nobody read goes first; a mark lasts for one look."""
+    """The oldest that nobody read goes first; a mark lasts for one look, and takes it to the end of the line."""
     store = MemoryStore(max_entries=3)
     for key in "abc":
         put(store, key)
     store.entries["a"].used = True
-    put(store, "d")
-    assert set(store.entries) == {"a", "c", "d"}
+    put(store, "d")  # the line is c, a, d: a was looked at, b was not read
+    assert held(store) == ["a", "c", "d"]
     assert store.entries["a"].used is False
     put(store, "e")
+    assert held(store) == ["a", "d", "e"]
     put(store, "f")
-    assert set(store.entries) == {"a", "e", "f"} or set(store.entries) == {"d", "e", "f"}
+    assert held(store) == ["d", "e", "f"]
+
+
+def test_writing_again_takes_no_more_room():
+    """One key, one place."""
+    store = MemoryStore(max_entries=3)
+    for _ in range(5):
+        put(store, "a")
+    put(store, "b")
+    assert held(store) == ["a", "b"]
+
+
+def test_attempts_are_forgotten_when_they_end():
+    """Whatever came between."""
+    store = MemoryStore()
+    for act in (Evict("k"), EvictAll(""), Invalidate("k"), Put("k", 1, 1, 1)):
+        ticket = store.do(Begin("k", 5))
+        assert store.do(Begin("k", 5)) is None
+        store.do(act)
+        other = store.do(Begin("k", 5))
+        assert other > ticket
+        store.do(Write("k", ticket, "old", 10, 100))
+        store.do(Postpone("k", other, 1))
+        assert not store._open
+    store.do(Write("k", None, "unasked", 10, 100))
+    store.do(Postpone("none", None, 1))
+    assert not store._open
+
+
+def test_attempts_that_nobody_will_end_are_given_up():
+    """A day after their lease: those that were interrupted leave nothing for ever."""
+    clock = ManualClock()
+    store = MemoryStore(clock=clock)
+    lost = [store.do(Begin(str(number), 30)) for number in range(1000)]
+    again = store.do(Begin("running", 30))
+    clock.advance(LONGEST)
+    for _ in range(600):
+        store.do(Release("other", store.do(Begin("other", 30))))
+    assert len(store._open) == 1001  # not before a day after the lease
+    clock.advance(30)
+    fresh = store.do(Begin("999", 30))
+    for _ in range(600):
+        store.do(Release("other", store.do(Begin("other", 30))))
+    assert list(store._open) == ["999"]
+    # What comes back after all writes nothing that may have been evicted since.
+    assert store.do(Write("0", lost[0], "old", 10, 100)) is False
+    store.do(Postpone("running", again, 10, empty=True))
+    assert len(store) == 0
+    # One whose key is known is late, or is not.
+    assert store.do(Write("999", lost[999], "old", 10, 100)) is True
+    put(store, "1")
+    assert store.do(Write("1", lost[1], "old", 10, 100)) is False
+    assert store.do(Write("999", fresh, "new", 10, 100)) is True
+    assert not store._open
 
 
 def test_to_read_by_command_marks_too():
@@ -123,19 +197,40 @@ def test_when_all_were_read_one_goes_all_the_same():
 
 
 def test_bytes_are_bounded_too():
-    """By the sizes the function gives; what is too large alone is not stored."""
+    """By the sizes the function gives; what is too large alone is not stored, and takes the old value away."""
     store = MemoryStore(max_entries=100, max_bytes=100, size_of=len)
     assert put(store, "a", "x" * 60) is True
     assert put(store, "b", "x" * 30) is True
     assert put(store, "c", "x" * 50) is True
-    assert set(store.entries) == {"b", "c"}
+    assert held(store) == ["b", "c"]
     assert put(store, "d", "x" * 101) is False
-    assert set(store.entries) == {"b", "c"}
+    assert held(store) == ["b", "c"]
+    assert put(store, "b", "x" * 101) is False
+    assert held(store) == ["c"]
     assert put(store, "e", "x" * 100) is True
-    assert set(store.entries) == {"e"}
+    assert held(store) == ["e"]
+    assert put(store, "e", "") is True  # nothing takes a byte
+    assert store._line.currsize == 1
     for number in range(1000):
         put(store, str(number), "x" * (number % 40))
-        assert sum(held.size for held in store.entries.values()) == store._line.currsize <= 100
+        assert sum(one.size for one in store.entries.values()) == store._line.currsize <= 100
+
+
+def test_room_is_made_as_fast_however_many_there_are():
+    """The oldest is found at once: not behind all those that have gone before it."""
+
+    def seconds(size: int) -> float:
+        store = MemoryStore(size)
+        for number in range(size):
+            put(store, str(number))
+        began = time.perf_counter()
+        for number in range(40_000):
+            put(store, f"new {number}")
+        took = time.perf_counter() - began
+        assert len(store) == size
+        return took
+
+    assert min(seconds(40_000) for _ in range(2)) < 3 * seconds(400)
 
 
 def test_entries_are_bounded_beside_bytes():
@@ -170,14 +265,23 @@ def test_an_estimate_sees_what_is_inside(wrap):
     assert 10_000 < estimate(wrap("x" * 10_000)) < 12_000
 
 
+class Slotted:
+    """An object without attributes."""
+
+    __slots__ = ()
+
+
 def test_an_estimate_counts_each_once_and_comes_to_an_end():
     """Also with cycles, classes and more objects than it looks at."""
     large = "x" * 10_000
     cycle: list[Any] = [large, large]
     cycle.append(cycle)
-    assert estimate(cycle) < 11_000
+    assert 10_000 < estimate(cycle) < 11_000
     assert estimate(Thing) < 10_000
-    assert estimate(list(range(1000, 100_000))) < 99_000 * 8 + MOST_LOOKED_AT * 40
+    assert estimate(Slotted()) == sys.getsizeof(Slotted())
+    many = [object() for _ in range(3 * MOST_LOOKED_AT)]
+    looked_at = sys.getsizeof(many) + (MOST_LOOKED_AT - 1) * sys.getsizeof(object())
+    assert estimate(many) == looked_at
 
 
 def test_an_expired_value_is_let_go_when_it_is_met():

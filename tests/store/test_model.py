@@ -55,6 +55,7 @@ class Model:
         self.values: dict[str, list[Any]] = {}  # value, stored, refresh, keep, order
         self.running: dict[str, list[Attempt]] = {key: [] for key in KEYS}
         self.leases: dict[str, tuple[Attempt | None, float]] = {}
+        self.owners: dict[str, int] = {}
 
     def read(self, key: str) -> Entry | None:
         value, stored, refresh, keep, _ = self.values.get(key, (None, 0, 0, -math.inf, 0))
@@ -62,11 +63,13 @@ class Model:
             return None
         return Entry(value, 0 if value is NOTHING else self.now - stored, refresh - self.now)
 
-    def may_begin(self, key: str) -> bool:
+    def may_begin(self, key: str, owner: int) -> bool:
         holder, until = self.leases.get(key, (None, 0))
-        return holder is None or self.now >= until
+        own = owner != 0 and self.owners.get(key) == owner
+        return holder is None or self.now >= until or own
 
-    def begin(self, key: str, lease: float, ticket: int) -> Attempt:
+    def begin(self, key: str, lease: float, ticket: int, owner: int) -> Attempt:
+        self.owners[key] = owner
         self.order += 1
         attempt = Attempt(key, ticket, self.order)
         self.running[key].append(attempt)
@@ -124,6 +127,7 @@ class Model:
 
 key_names = st.sampled_from(KEYS)
 prefixes = st.sampled_from(PREFIXES)
+owners = st.sampled_from([0, 0, 1, 2])
 spans = st.sampled_from([0, 5, 20, 50])
 keeps = st.sampled_from([20, 60, 200])  # the server's own expiry runs by real time
 values = st.sampled_from([None, 0, "x", [1], {"a": None}])
@@ -145,12 +149,21 @@ class Machine(RuleBasedStateMachine):
         for key in KEYS:
             assert self.do(Read(key)) == self.model.read(key), key
 
-    @rule(key=key_names, lease=spans, target=attempts)
-    def begin(self, key: str, lease: float) -> Any:
-        free = self.model.may_begin(key)
-        ticket = self.do(Begin(key, lease))
+    @rule(key=key_names, lease=spans, owner=owners, target=attempts)
+    def begin(self, key: str, lease: float, owner: int) -> Any:
+        free = self.model.may_begin(key, owner)
+        ticket = self.do(Begin(key, lease, owner))
         assert (ticket is not None) == free
-        return self.model.begin(key, lease, ticket) if free else None
+        return self.model.begin(key, lease, ticket, owner) if free else None
+
+    @rule(key=key_names, owner=owners)
+    def release_unknown(self, key: str, owner: int) -> None:
+        """The attempt is not known to have ended: the model lets it lose its lease, and lets it be."""
+        holder, _ = self.model.leases.get(key, (None, 0))
+        if owner and holder is not None and self.model.owners[key] == owner:
+            return  # whose reply was lost will not write: the bundle would
+        self.do(Release(key, None, owner))
+        self.check()
 
     @rule(attempt=consumes(attempts), value=values, due=spans, keep=keeps)
     def write(self, attempt: Any, value: Any, due: float, keep: float) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -17,6 +18,8 @@ from typing import Any
 import pytest
 import redis
 import redis.asyncio
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from breakerkit import ConfigError, MemoryStore, RedisStore, Store, breaker, registry
 from breakerkit.store.commands import (
@@ -31,7 +34,11 @@ from breakerkit.store.commands import (
     Release,
     Write,
 )
-from tests.servers import until
+from breakerkit.store.redis._loop_lane import LoopLane
+from breakerkit.store.redis._scripts import READ, Script
+from breakerkit.store.redis._through import Through
+from breakerkit.testing import ManualClock
+from tests.servers import Server, until
 
 LINGER = 600
 
@@ -54,6 +61,7 @@ def store(valkey):
         ({"prefix": ""}, "prefix='': must be a text"),
         ({"prefix": b"x"}, "prefix=b'x'"),
         ({"max_connections": 0}, "max_connections=0: must be an int of at least 1"),
+        ({"max_value_bytes": 0}, "max_value_bytes=0: must be an int of at least 1, or None"),
         ({"cluster": 1}, "cluster=1: must be True or False"),
         (
             {"cluster": True},
@@ -101,8 +109,8 @@ def test_a_client_of_one_server_is_none_of_a_cluster():
 def test_durations_may_be_timedeltas(valkey):
     """As everywhere."""
     with RedisStore(valkey.url, timeout=timedelta(seconds=1)) as store:
-        pool = store._clients.sync().connection_pool
-        assert (pool.timeout, pool.connection_kwargs["socket_timeout"]) == (1, 1)
+        connection = store._clients.sync()._make()
+        assert (connection.socket_timeout, connection.socket_connect_timeout) == (1, 1)
 
 
 def test_what_it_looks_like_shows_no_password():
@@ -310,6 +318,37 @@ def test_many_keys_are_evicted_in_batches_by_tasks(store, valkey, runner):
     assert valkey.client.dbsize() == 0
 
 
+def test_keys_are_evicted_by_scripts_that_the_server_has_forgotten(store, valkey, runner):
+    """They are sent again."""
+    for way in (store.do, lambda one: runner.run(store.do_async(one))):
+        way(Put("n:1", 1, 10, 100))
+        valkey.client.script_flush()
+        way(EvictAll("n:"))
+        assert way(Read("n:1")) is None
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_to_look_for_keys_may_fail_as_well(runner, given):
+    """An outage like any other; what was under way is nobody else's reply."""
+    with Server() as server:
+        client = redis.Redis.from_url(server.url, socket_timeout=0.05, protocol=2)
+        store = RedisStore(client if given else server.url, timeout=0.05, clock=ManualClock())
+        ways = [store.do] if given else [store.do, lambda one: runner.run(store.do_async(one))]
+        for way in ways:
+            assert way(Put("k", 1, 10, 100)) is True
+            server.freeze()
+            with pytest.raises(redis.TimeoutError):
+                way(EvictAll(""))
+            assert store.breaker.state.value == "open"
+            server.thaw()
+            store.breaker.reset()
+            assert way(Put("k", 1, 10, 100)) is True
+            way(EvictAll(""))
+            assert way(Read("k")) is None
+        store.close()
+        client.close()
+
+
 # -- clients -----------------------------------------------------------------------------
 
 
@@ -331,12 +370,12 @@ def test_a_sync_client_is_used_as_it_is_and_an_async_one_made_like_it(valkey, ru
     with redis.Redis(unix_socket_path=valkey.socket, decode_responses=decode, protocol=2) as client:
         store = RedisStore(client, timeout=5)
         assert use(store) == 1
-        assert store._clients.sync() is client
+        assert store._clients.sync().client() is client
         assert runner.run(use_async(store)) == 1
         store.do(EvictAll(""))
         store.close()
         assert client.ping() is True
-        assert store._clients.sync() is client
+        assert store._clients.sync().client() is client
 
 
 @pytest.mark.parametrize("decode", [False, True])
@@ -349,7 +388,7 @@ def test_an_async_client_is_used_as_it_is_in_its_loop(valkey, decode):
 
     async def first() -> None:
         assert await use_async(store) == 1
-        assert await store._clients.here() is client
+        assert (await store._clients.here()).client is client
         await store.do_async(EvictAll(""))
         await store.aclose()
         assert await client.ping() is True
@@ -357,7 +396,7 @@ def test_an_async_client_is_used_as_it_is_in_its_loop(valkey, decode):
 
     async def second() -> None:
         assert await use_async(store) == 1
-        assert await store._clients.here() is not client
+        assert isinstance(await store._clients.here(), LoopLane)
 
     asyncio.run(first())
     asyncio.run(second())
@@ -396,33 +435,17 @@ def test_connections_of_an_own_kind_serve_their_side_alone(valkey, runner):
 def test_a_client_made_from_another_has_its_settings(url, runner):
     """Address, name, password and TLS; timeouts and retries are the store's."""
     store = RedisStore(redis.Redis.from_url(url, socket_timeout=9), timeout=0.2)
-    pool = runner.run(store._clients.here()).connection_pool
-    kind = redis.asyncio.SSLConnection if "rediss" in url else redis.asyncio.Connection
-    assert pool.connection_class is kind
-    made = pool.connection_kwargs
-    assert (made["host"], made["port"], made["db"], made["socket_timeout"]) == (
-        "host",
-        7000,
-        3,
-        0.2,
+    way = runner.run(store._clients.here())
+    made = way._make()
+    assert type(made) is (
+        redis.asyncio.SSLConnection if "rediss" in url else redis.asyncio.Connection
     )
-    assert made.get("password") == ("word" if "word" in url else None)
-    assert pool.make_connection().retry.get_retries() == 0
-    back = (
-        RedisStore(redis.asyncio.Redis.from_url(url), timeout=0.2)._clients.sync().connection_pool
-    )
-    assert back.connection_kwargs["port"] == 7000
-    assert back.make_connection().retry.get_retries() == 0
-
-
-def test_no_connection_is_waited_for_longer_than_the_timeout(valkey):
-    """With all of them in use a thread gives up."""
-    with RedisStore(valkey.url, timeout=0.05, max_connections=1) as store:
-        assert use(store) == 1
-        taken = store._clients.sync().connection_pool.get_connection()
-        with pytest.raises(redis.ConnectionError, match="No connection available"):
-            store.do(Read("k"))
-        store._clients.sync().connection_pool.release(taken)
+    assert (made.host, made.port, made.db) == ("host", 7000, 3)
+    assert made.password == ("word" if "word" in url else None)
+    assert (made.retry.get_retries(), made.socket_timeout, way._timeout) == (0, None, 0.2)
+    store = RedisStore(redis.asyncio.Redis.from_url(url, socket_timeout=9), timeout=0.2)
+    back = store._clients.sync()._make()
+    assert (back.port, back.retry.get_retries(), back.socket_timeout) == (7000, 0, 0.2)
 
 
 def test_each_loop_has_a_client_and_closes_it_at_its_end(valkey):
@@ -449,7 +472,7 @@ def test_each_loop_has_a_client_and_closes_it_at_its_end(valkey):
 
 
 def test_a_loop_that_was_not_shut_down_is_let_go_by_the_next(valkey):
-    """Its client cannot be closed there any more, but does not stay for ever."""
+    """Its connections cannot be closed there any more, but do not stay for ever."""
     store = RedisStore(valkey.url, timeout=5)
     loop = asyncio.new_event_loop()
     loop.run_until_complete(store._clients.here())
@@ -460,6 +483,100 @@ def test_a_loop_that_was_not_shut_down_is_let_go_by_the_next(valkey):
         assert list(store._clients._here) == [asyncio.get_running_loop()]
 
     asyncio.run(main())
+
+
+def test_what_is_in_use_when_it_is_closed_is_closed_afterwards(valkey, runner):
+    """A close harms nobody who is at it: their connections do not go back to the idle ones."""
+    store = RedisStore(valkey.url, timeout=5)
+    store.do(Read("k"))
+    way = store._clients.sync()
+    line = way._idle.pop()  # as one who uses it has
+    store.close()
+    way._back(line)
+    assert way._idle == []
+
+    async def main() -> None:
+        await store.do_async(Read("k"))
+        loop_way = await store._clients.here()
+        connection = loop_way._idle.pop()
+        await store.aclose()
+        await loop_way._back(connection)
+        assert loop_way._idle == []
+
+    runner.run(main())
+    until(lambda: len(valkey.client.client_list()) == 1)
+
+
+def test_a_connection_that_was_closed_meanwhile_is_not_used(valkey, runner, monkeypatch):
+    """By the server: also where there is no poll to see it by."""
+    with RedisStore(valkey.url, timeout=5) as store:
+        for poll in (True, False):
+            if not poll:
+                monkeypatch.delattr(select, "poll")
+            assert use(store) == 1
+            assert use(store) == 1
+            valkey.client.client_kill_filter(_type="normal", skipme=True)
+            assert use(store) == 1
+            store.close()
+
+    async def main() -> None:
+        assert await use_async(store) == 1
+        valkey.client.client_kill_filter(_type="normal", skipme=True)
+        await asyncio.sleep(0.01)  # a loop that runs sees that a connection is closed
+        assert await use_async(store) == 1
+        await store.aclose()
+
+    runner.run(main())
+    assert store.breaker.snapshot().failures == 0
+
+
+def test_a_client_on_which_something_is_built_is_asked_as_its_users_ask_it(valkey):
+    """A subclass, a single connection, or what a tracer has wrapped: no command goes past it."""
+    asked: list[Any] = []
+
+    class Own(redis.Redis):
+        def execute_command(self, *args: Any, **options: Any) -> Any:
+            asked.append(args[0])
+            return super().execute_command(*args, **options)
+
+    for kind, settings in ((Own, {}), (redis.Redis, {"single_connection_client": True})):
+        with kind.from_url(valkey.url, protocol=2, **settings) as client:
+            assert use(RedisStore(client)) == 1
+    assert asked == ["EVALSHA"] * 2
+
+
+def test_a_client_is_used_with_its_retries(valkey):
+    """A connection that was closed is no error then."""
+    retry = Retry(NoBackoff(), 1)
+    with redis.Redis.from_url(valkey.url, protocol=2, retry=retry) as client:
+        store = RedisStore(client)
+        assert use(store) == 1
+        held = client.connection_pool.get_connection()
+        send = held.send_packed_command
+        failures = iter([redis.ConnectionError("once")])
+
+        def fail_once(*args: Any, **kwargs: Any) -> None:
+            for error in failures:
+                raise error
+            send(*args, **kwargs)
+
+        held.send_packed_command = fail_once
+        client.connection_pool.release(held)
+        assert store.do(Read("k")).value == 1
+        assert list(failures) == []
+        valkey.client.script_flush()
+        assert use(store) == 1
+
+
+def test_what_a_server_refuses_leaves_the_connection_of_a_client_as_it_is(valkey):
+    """It was an answer."""
+    with redis.Redis.from_url(valkey.url, protocol=2) as client:
+        store = RedisStore(client)
+        assert use(store) == 1
+        number = client.client_id()
+        with pytest.raises(redis.ResponseError):
+            store._clients.sync().exchange(Script("return redis.call('NONE')"), b"k", ())
+        assert client.client_id() == number
 
 
 def test_it_is_closed_by_its_blocks_and_can_be_used_again(valkey):
@@ -482,26 +599,47 @@ def test_it_is_closed_by_its_blocks_and_can_be_used_again(valkey):
     until(lambda: len(valkey.client.client_list()) == 1)
 
 
-def test_threads_make_one_client(valkey, monkeypatch):
-    """Of two that make it at once one is closed again."""
-    store = RedisStore(valkey.url, timeout=5)
-    barrier, made, make = threading.Barrier(2), [], store._clients._make
+@pytest.mark.parametrize("ours", [True, False])
+def test_threads_make_one_client(ours):
+    """Of two that make it at once, which asks the nodes of a cluster, one is closed again, if it is ours."""
+    barrier, made = threading.Barrier(2), []
+
+    class Client:
+        closed = False
+
+        def close(self) -> None:
+            self.closed = True
 
     def slow() -> Any:
         barrier.wait(10)
-        made.append(make())
+        made.append(Client())
         return made[-1]
 
-    monkeypatch.setattr(store._clients, "_make", slow)
+    way = Through(slow, 5, 1, 1, ours=ours)
     got: list[Any] = []
-    threads = [threading.Thread(target=lambda: got.append(store._clients.sync())) for _ in range(2)]
+    threads = [threading.Thread(target=lambda: got.append(way.client())) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert len(made) == 2
-    assert got[0] is got[1] is store._clients.sync()
-    store.close()
+    assert got[0] is got[1] is way.client()
+    assert sorted(one.closed for one in made) == [False, ours]
+    assert got[0].closed is False
+    way.close()
+    assert got[0].closed is ours
+
+
+def test_threads_have_one_way(valkey):
+    """Of two that look for it at once one makes it."""
+    store = RedisStore(valkey.url, timeout=5)
+    got: list[Any] = []
+    thread = threading.Thread(target=lambda: got.append(store._clients.sync()))
+    with store._clients._lock:
+        thread.start()
+        mine = store._clients.sync()
+    thread.join()
+    assert got == [mine]
 
 
 def test_threads_and_tasks_share_a_store(valkey):
@@ -606,17 +744,20 @@ def test_a_forked_child_connects_anew(valkey):
     assert done.stderr == ""
 
 
-def test_a_child_leaves_its_parents_clients_alone(valkey, runner):
+def test_a_child_leaves_its_parents_connections_alone(valkey, runner):
     """It forgets them without closing one: their sockets are the parent's too."""
     store = RedisStore(valkey.url, timeout=5)
     assert use(store) == runner.run(use_async(store)) == 1
     mine, sync = runner.run(store._clients.here()), store._clients.sync()
+    (held,), (line,) = mine._idle, sync._idle
     store.after_fork()  # what the child does
     assert store._clients.sync() is not sync
     assert runner.run(store._clients.here()) is not mine
-    assert runner.run(mine.ping()) is True
     assert use(store) == runner.run(use_async(store)) == 1
-    runner.run(mine.aclose())
+    assert (mine._idle, sync._idle) == ([held], [line])
+    assert runner.run(mine.exchange(READ, b"none", ())) is None
+    assert sync.exchange(READ, b"none", ()) is None
+    runner.run(mine.close())
     sync.close()
     store.close()
 
@@ -763,15 +904,9 @@ def test_lines_about_values_are_bounded(store, caplog):
     caplog.set_level(logging.WARNING, "breakerkit")
     for number in range(150):
         store.do(Put("k", type(f"Kind{number}", (), {})(), 10, 100))
-    assert len(caplog.records) == len(store._told_of) == 100
+    assert len(caplog.records) == len(store._telling.told_of) == 100
 
 
 def test_the_memory_store_needs_no_redis_package():
     """Nor does it wait for anything."""
     assert MemoryStore.local is True
-
-
-def test_debian_s_redis_server_does_the_same(debian_server):
-    """The contract tests run there too, where there is one."""
-    with RedisStore(debian_server.url, timeout=5) as store:
-        assert use(store) == 1

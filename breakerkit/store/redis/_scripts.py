@@ -5,9 +5,9 @@ A key is one hash, so that all of it lives on one node of a cluster:
     v  the value, serialized
     m  when it was stored, when the refresh is due, when nobody wants it any more, its ticket;
        "stored" is 0 where only a refresh time is kept
-    b  the attempts that run: last ticket drawn, up to which ticket they may not write, up to
-       which what they write is due at once, who has the lease and until when, how many run,
-       ticket of the first, until when they are waited for
+    b  the attempts that run: last ticket drawn, up to which ticket they may not write, up to which
+       what they write is due at once, which has the lease, until when, how many run, ticket of the
+       first, until when they are waited for, owner of the one with the lease
 
 Moments are microseconds since 1970, and so is a ticket: the moment at which it was
 drawn, or one more than the largest of its key. So tickets grow although a hash is
@@ -53,6 +53,8 @@ class Script:
             args: its arguments.
             known: whether the server knows the script.
         """
+        if not args and known:  # a read: most of all
+            return b"*4\r\n%b$%d\r\n%b\r\n" % (self._known, len(key), key)
         words = [one if isinstance(one, bytes) else b"%d" % one for one in args]
         head = self._known if known else self._whole
         return b"*%d\r\n%b%b" % (len(words) + 4, head, _words(key, *words))
@@ -105,9 +107,9 @@ local function load(which)
   absent = not found[1] and not found[2]
   local n = numbers(found[1], 4)
   if n then m = {stored = n[1], refresh = n[2], keep = n[3], ticket = n[4]} end
-  n = numbers(found[2], 8) or {0, 0, 0, 0, 0, 0, 0, 0}
+  n = numbers(found[2], 9) or {0, 0, 0, 0, 0, 0, 0, 0, 0}
   b = {last = n[1], floor = n[2], due = n[3], holder = n[4], till = n[5], open = n[6],
-       first = n[7], linger = n[8]}
+       first = n[7], linger = n[8], owner = n[9]}
   if now >= b.linger then b.open = 0 end
   if m and now >= m.keep then
     b.floor = newest()
@@ -126,8 +128,8 @@ local function save()
     redis.call('HSET', key, 'm', string.format('%%.0f %%.0f %%.0f %%.0f', m.stored, m.refresh, m.keep, m.ticket))
   end
   if b.open > 0 then
-    redis.call('HSET', key, 'b', string.format('%%.0f %%.0f %%.0f %%.0f %%.0f %%.0f %%.0f %%.0f',
-      b.last, b.floor, b.due, b.holder, b.till, b.open, b.first, b.linger))
+    redis.call('HSET', key, 'b', string.format('%%.0f %%.0f %%.0f %%.0f %%.0f %%.0f %%.0f %%.0f %%.0f',
+      b.last, b.floor, b.due, b.holder, b.till, b.open, b.first, b.linger, b.owner))
   end
   redis.call('PEXPIRE', key, string.format('%%.0f', math.ceil((last - now) / 1000)))
 end
@@ -171,10 +173,11 @@ return answer
 """
 
 _BEGIN = """
-  if b.holder > 0 and now < b.till then return false end
+  local owner = tonumber(ARGV[3])
+  if b.holder > 0 and now < b.till and (owner == 0 or owner ~= b.owner) then return false end
   local ticket = draw()
   if b.open == 0 then b.first = ticket end
-  b.open, b.holder, b.till = b.open + 1, ticket, now + tonumber(ARGV[2])
+  b.open, b.holder, b.till, b.owner = b.open + 1, ticket, now + tonumber(ARGV[2]), owner
   b.linger = math.max(b.linger, b.till + LINGER)
   save()
   return ticket
@@ -205,7 +208,9 @@ _POSTPONE = """
 """
 
 _RELEASE = """
-  finish(tonumber(ARGV[2]))
+  local ticket, owner = tonumber(ARGV[2]), tonumber(ARGV[3])
+  if ticket == 0 and owner > 0 and owner == b.owner then ticket = b.holder end
+  finish(ticket)
   save()
 """
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from breakerkit import Registry, backoff, breaker
 from breakerkit import _fields as fields
 from breakerkit.errors import ConfigError
+from breakerkit.store.commands import StoreBusyError
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -24,13 +25,13 @@ def breaker_of(name: str, clock: Clock | None) -> CircuitBreaker:
         failure_threshold=1,
         open_duration=backoff(FIRST_REST, factor=2, maximum=LONGEST_REST),
         failure_on=(Exception,),
-        ignore_on=(ConfigError,),
+        ignore_on=(ConfigError, StoreBusyError),
         clock=clock,
         registry=Registry(),
     )
 
 
-def check(prefix: Any, timeout: Any, most: Any, cluster: Any, name: Any) -> float:
+def check(prefix: Any, timeout: Any, most: Any, largest: Any, cluster: Any, name: Any) -> float:
     """Return the timeout in seconds.
 
     Raises:
@@ -46,6 +47,10 @@ def check(prefix: Any, timeout: Any, most: Any, cluster: Any, name: Any) -> floa
         raise ConfigError(f"prefix={fields.show(prefix)}: must be a text that is not empty")
     if not fields.sound(fields.to_positive(most)):
         raise ConfigError(f"max_connections={fields.show(most)}: must be an int of at least 1")
+    if largest is not None and not fields.sound(fields.to_positive(largest)):
+        raise ConfigError(
+            f"max_value_bytes={fields.show(largest)}: must be an int of at least 1, or None"
+        )
     if not isinstance(cluster, bool):
         raise ConfigError(f"cluster={fields.show(cluster)}: must be True or False")
     if name is not None and (not isinstance(name, str) or not name):

@@ -1,10 +1,11 @@
-"""How to make a client of redis-py for each side, from a URL or from a client for one side."""
+"""How to reach a server from each side, threads and tasks: from a URL, or from a client for one side."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+import attrs
 import redis
 import redis.asyncio
 import redis.asyncio.cluster
@@ -16,6 +17,9 @@ from redis.retry import Retry
 
 from breakerkit._fields import show
 from breakerkit.errors import ConfigError
+from breakerkit.store.redis._lane import BATCH, Lane
+from breakerkit.store.redis._loop_lane import LoopLane
+from breakerkit.store.redis._through import LoopThrough, Through
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,13 +36,32 @@ COMMON = (
 )  # fmt: skip
 
 
-def sides(
-    source: Any, timeout: float, most: int, *, cluster: bool
-) -> tuple[Callable[[], Any], Callable[[], Any], str, bool]:
-    """Return how to make a client for threads and one for a loop, what to call them, and whether of a cluster."""
-    ours = {"socket_timeout": timeout, "socket_connect_timeout": timeout, "protocol": 2}
+@attrs.frozen
+class Sides:
+    """How to reach a server from each side.
+
+    Attributes:
+        make: makes what threads go through.
+        make_async: makes what the tasks of a loop go through.
+        shown: what to call it.
+        cluster: whether it is one.
+    """
+
+    make: Callable[[], Lane | Through]
+    make_async: Callable[[], LoopLane | LoopThrough]
+    shown: str
+    cluster: bool
+
+
+def sides(source: Any, timeout: float, most: int, *, cluster: bool) -> Sides:
+    """Return how to reach a server, or a cluster.
+
+    Raises:
+        ConfigError: the source is neither a URL nor a client, or does not go with ``cluster``.
+    """
+    ours = {"socket_timeout": timeout, "socket_connect_timeout": timeout}
     if isinstance(source, str):
-        return *_by_url(source, ours | {"max_connections": most}, cluster=cluster), cluster
+        return _by_url(source, ours, most, cluster=cluster)
     if not isinstance(source, (redis.Redis, *ASYNC, *CLUSTERS)):
         raise ConfigError(
             f"url_or_client={show(source)}: must be a URL like 'redis://host:6379/0',"
@@ -47,15 +70,54 @@ def sides(
     if cluster and not isinstance(source, CLUSTERS):
         raise ConfigError(f"cluster=True: {type(source).__name__} is no client of a cluster")
     shown = f"{type(source).__module__}.{type(source).__qualname__}"
-    ours["max_connections"] = most
     if isinstance(source, CLUSTERS):
-        return *_by_nodes(source, ours), shown, True
-    return *_by_pool(source, ours), shown, False
+        return _of_cluster(*_by_nodes(source, ours, most), ours, most, shown)
+    return _by_pool(source, ours, most, shown)
 
 
-def _by_url(
-    url: str, ours: dict[str, Any], *, cluster: bool
-) -> tuple[Callable[[], Any], Callable[[], Any], str]:
+def given(client: Any, timeout: float, most: int, *, cluster: bool) -> Through | LoopThrough:
+    """Return the user's client, to be used as it is; others may use its connections too."""
+    pool = getattr(client, "connection_pool", None)
+    room = min(most, getattr(pool, "max_connections", most))
+    batch = 1 if cluster else BATCH
+    if isinstance(client, ASYNC):
+        return LoopThrough(lambda: client, room, timeout, batch)
+    return Through(lambda: client, room, timeout, batch, ours=False)
+
+
+def _of_cluster(
+    make: Callable[[], Any], make_async: Callable[[], Any], ours: dict[str, Any], most: int,
+    shown: str,
+) -> Sides:  # fmt: skip
+    timeout = ours["socket_timeout"]
+    return Sides(
+        lambda: Through(make, most, timeout, 1, ours=True),
+        lambda: LoopThrough(make_async, most, timeout, 1),
+        shown,
+        True,
+    )
+
+
+def _of_server(
+    pool: Callable[[], Any], pool_async: Callable[[], Any], ours: dict[str, Any], shown: str
+) -> Sides:
+    """Return the sides of one server, whose pools say how its connections are made."""
+    timeout = ours["socket_timeout"]
+
+    def make() -> Lane:
+        made = pool()
+        settings = made.connection_kwargs | ours
+        return Lane(lambda: made.connection_class(**settings), made.max_connections, timeout)
+
+    def make_async() -> LoopLane:
+        made = pool_async()
+        settings = made.connection_kwargs | dict.fromkeys(ours)  # the lane has a clock
+        return LoopLane(lambda: made.connection_class(**settings), made.max_connections, timeout)
+
+    return Sides(make, make_async, shown, False)
+
+
+def _by_url(url: str, ours: dict[str, Any], most: int, *, cluster: bool) -> Sides:
     try:
         parse_url(url)  # type: ignore[no-untyped-call]  # redis-py's
         parts = urlsplit(url)
@@ -66,53 +128,47 @@ def _by_url(
             "url_or_client: must be a URL like 'redis://host:6379/0', 'rediss://...' or"
             " 'unix:///path/to/socket'"
         ) from error
-    wait = {"timeout": ours["socket_timeout"]}
+    plain = {"protocol": 2, "max_connections": most}
     if cluster:
         if parts.scheme == "unix":
             raise ConfigError(f"cluster=True with {shown}: nodes of a cluster are reached by TCP")
-        pool = {"connection_pool_class": redis.BlockingConnectionPool, **wait}
-        return (
-            lambda: redis.RedisCluster.from_url(url, retry=_never(), **pool, **ours),
-            lambda: redis.asyncio.RedisCluster.from_url(url, retry=_never_async(), **ours),
+        blocking = {
+            "connection_pool_class": redis.BlockingConnectionPool,
+            "timeout": ours["socket_timeout"],
+        }
+        return _of_cluster(
+            lambda: redis.RedisCluster.from_url(url, retry=_never(), **blocking, **plain, **ours),
+            lambda: redis.asyncio.RedisCluster.from_url(url, retry=_never_async(), **plain, **ours),
+            ours,
+            most,
             shown,
         )
-    return (
-        lambda: redis.Redis.from_pool(
-            redis.BlockingConnectionPool.from_url(url, retry=_never(), **wait, **ours)
-        ),
-        lambda: redis.asyncio.Redis.from_pool(
-            redis.asyncio.BlockingConnectionPool.from_url(url, retry=_never_async(), **wait, **ours)
-        ),
+    return _of_server(
+        lambda: redis.ConnectionPool.from_url(url, retry=_never(), **plain, **ours),
+        lambda: redis.asyncio.ConnectionPool.from_url(url, retry=_never_async(), **plain, **ours),
+        ours,
         shown,
     )
 
 
-def _by_pool(client: Any, ours: dict[str, Any]) -> tuple[Callable[[], Any], Callable[[], Any]]:
-    """Return how to make a client of one server from the settings of another."""
+def _by_pool(client: Any, ours: dict[str, Any], most: int, shown: str) -> Sides:
+    """Return the sides of one server as the settings of a client have it."""
     pool = client.connection_pool
     kinds: tuple[Any, ...] = next(
         (pair for pair in _KINDS if pool.connection_class in pair), (None, None)
     )
-    settings = _common(pool.connection_kwargs) | ours | {"timeout": ours["socket_timeout"]}
+    settings = _common(pool.connection_kwargs) | ours | {"protocol": 2, "max_connections": most}
     settings.pop("ssl", None)  # the class says it
 
     def make() -> Any:
         kind = _known(kinds[0], client)
-        return redis.Redis.from_pool(
-            redis.BlockingConnectionPool(  # type: ignore[no-untyped-call]  # redis-py's
-                connection_class=kind, retry=_never(), **settings
-            )
-        )
+        return redis.ConnectionPool(connection_class=kind, retry=_never(), **settings)
 
     def make_async() -> Any:
         kind = _known(kinds[1], client)
-        return redis.asyncio.Redis.from_pool(
-            redis.asyncio.BlockingConnectionPool(
-                connection_class=kind, retry=_never_async(), **settings
-            )
-        )
+        return redis.asyncio.ConnectionPool(connection_class=kind, retry=_never_async(), **settings)
 
-    return make, make_async
+    return _of_server(make, make_async, ours, shown)
 
 
 _KINDS = (
@@ -132,7 +188,9 @@ def _known(kind: Any, client: Any) -> Any:
     return kind
 
 
-def _by_nodes(client: Any, ours: dict[str, Any]) -> tuple[Callable[[], Any], Callable[[], Any]]:
+def _by_nodes(
+    client: Any, ours: dict[str, Any], most: int
+) -> tuple[Callable[[], Any], Callable[[], Any]]:
     """Return how to make a client of a cluster from another one."""
     manager = client.nodes_manager
 
@@ -142,7 +200,7 @@ def _by_nodes(client: Any, ours: dict[str, Any]) -> tuple[Callable[[], Any], Cal
             given.pop(of_one_node, None)
         if manager.connection_kwargs.get("connection_class") in _KINDS[1]:
             given["ssl"] = True
-        return given | ours
+        return given | ours | {"protocol": 2, "max_connections": most}
 
     def nodes(kind: Any) -> list[Any]:
         return [kind(node.host, node.port) for node in list(manager.startup_nodes.values())]

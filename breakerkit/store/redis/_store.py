@@ -2,37 +2,32 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from typing import TYPE_CHECKING, Any
 
 from breakerkit import _fields as fields
 from breakerkit import _fork as fork
-from breakerkit._log import write
 from breakerkit.store import commands as told
-from breakerkit.store.commands import NOTHING, Entry
+from breakerkit.store.commands import NOTHING, Entry, StoreBusyError
 from breakerkit.store.redis import _scripts as scripts
+from breakerkit.store.redis._arguments import ARGUMENTS, MICRO, VALUES
+from breakerkit.store.redis._places import in_line, in_line_async
 from breakerkit.store.redis._serializers import Choice, Packing
 from breakerkit.store.redis._settings import breaker_of, check, redis_py
+from breakerkit.store.redis._telling import Telling
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from datetime import timedelta
-    from types import ModuleType
     from typing import Self
 
     from breakerkit import Clock
+    from breakerkit.store.redis._clients import Clients
     from breakerkit.store.redis._scripts import Script
 
 __all__ = ["RedisStore"]
 
-MICRO = 1_000_000
-#: About a century: what is longer is told to the server as this.
-LONGEST = 3_000_000_000.0
-#: What a script answers to a value that a full server refused.
-FULL = -1
-#: Lines about values that do not fit; types may come from traffic.
-MOST_TOLD = 100
+#: Microseconds that a value may seem to come from the future: clocks of servers are set.
+MOST_AHEAD = MICRO
 _SPECIAL = re.compile(rb"([\\*?\[\]])")
 
 
@@ -53,10 +48,12 @@ class RedisStore:
         serializer: ``"json"``, ``"msgspec"``, ``"pickle"``, or an object with
             ``dumps`` and ``loads``. Pickle runs code of whoever can write to
             the server.
-        timeout: seconds, for a connection, for each reply, and for a free
-            connection; recommended are 0.05 to 0.25.
-        max_connections: connections at most, for threads, and for each event
-            loop; in a cluster for each node.
+        timeout: seconds, for a connection, and for each reply; recommended are
+            0.05 to 0.25. The next megabyte of a large value has as long again.
+        max_connections: commands at once, for threads, and for each event loop;
+            the others wait in line, for 20 timeouts at most.
+        max_value_bytes: a value that is larger once it is serialized is not stored,
+            which is told once; ``None``: whatever its size.
         cluster: whether the URL is that of a node of a cluster.
         name: of its breaker and in log lines; by default the URL without the password.
         clock: of its breaker.
@@ -77,45 +74,49 @@ class RedisStore:
         serializer: Choice = "json",
         timeout: float | timedelta = 0.1,
         max_connections: int = 50,
+        max_value_bytes: int | None = 10_000_000,
         cluster: bool = False,
         name: str | None = None,
         clock: Clock | None = None,
     ) -> None:
-        seconds = check(prefix, timeout, max_connections, cluster, name)
+        seconds = check(prefix, timeout, max_connections, max_value_bytes, cluster, name)
         self._packing = Packing(serializer)
-        redis = redis_py()
-        self._clients = redis.Clients(url_or_client, seconds, max_connections, cluster=cluster)
-        self._most = 1 if self._clients.cluster else redis.BATCH  # keys of one script: of one slot
+        self._clients: Clients = redis_py().Clients(
+            url_or_client, seconds, max_connections, cluster=cluster
+        )
         self._prefix = prefix
+        self._largest = max_value_bytes
         self.name = name or self._clients.shown
         self._moment: int | None = None  # tests say what time it is on the server
-        self._full = False
-        self._told_of: set[tuple[str, str]] = set()
+        self._telling = Telling(self.name)
         #: The store's own breaker, for those who want to watch it.
         self.breaker = breaker_of(self.name, clock)
-        self._guard(redis)
+        self._guard()
         fork.remember(self)
 
-    def _guard(self, redis: ModuleType) -> None:
-        """Put the breaker in front of the server."""
+    def _guard(self) -> None:
+        """Put a place in line and then the breaker in front of the server: who waits for a place waits for nothing in an outage."""
         clients = self._clients
-        run, run_async = clients.run, clients.run_async
-
-        def send(script: Script, key: bytes, args: tuple[Any, ...]) -> Any:
-            return run(script, key, args)
-
-        async def send_async(script: Script, key: bytes, args: tuple[Any, ...]) -> Any:
-            return await run_async(script, key, args)
-
-        def sweep(script: Script, pattern: bytes, args: tuple[Any, ...]) -> None:
-            redis.sweep(clients.sync(), script, pattern, self._most, args)
-
-        async def sweep_async(script: Script, pattern: bytes, args: tuple[Any, ...]) -> None:
-            await redis.sweep_async(await clients.here(), script, pattern, self._most, args)
 
         # Plain functions: a breaker around one is a plain function too.
-        self._send, self._send_async = self.breaker(send), self.breaker(send_async)
-        self._sweep, self._sweep_async = self.breaker(sweep), self.breaker(sweep_async)
+        def ask(way: Any, script: Script, key: bytes, args: tuple[Any, ...]) -> Any:
+            return way.exchange(script, key, args)
+
+        async def ask_async(way: Any, script: Script, key: bytes, args: tuple[Any, ...]) -> Any:
+            return await way.exchange(script, key, args)
+
+        def sweep(way: Any, script: Script, pattern: bytes, args: tuple[Any, ...]) -> None:
+            way.sweep(script, pattern, args)
+
+        async def sweep_async(
+            way: Any, script: Script, pattern: bytes, args: tuple[Any, ...]
+        ) -> None:
+            await way.sweep(script, pattern, args)
+
+        self._send = in_line(clients, self.breaker(ask))
+        self._sweep = in_line(clients, self.breaker(sweep))
+        self._send_async = in_line_async(clients, self.breaker(ask_async))
+        self._sweep_async = in_line_async(clients, self.breaker(sweep_async))
 
     def after_fork(self) -> None:
         """Connect anew in a forked child."""
@@ -135,7 +136,12 @@ class RedisStore:
             return self._entry(self._send(scripts.READ, self._key(command.key), self._now))
         if isinstance(command, told.InvalidateAll | told.EvictAll):
             return self._sweep(*self._all(command))
-        return self._answer(command, self._send(*self._change(command)))
+        try:
+            reply = self._send(*self._change(command))
+        except StoreBusyError as error:
+            self._late(command, error)
+            raise
+        return self._telling.stored(reply) if type(command) in VALUES else reply
 
     async def do_async(self, command: told.Command) -> Any:
         """Do the same without blocking the event loop."""
@@ -144,7 +150,16 @@ class RedisStore:
             return self._entry(await self._send_async(scripts.READ, key, self._now))
         if isinstance(command, told.InvalidateAll | told.EvictAll):
             return await self._sweep_async(*self._all(command))
-        return self._answer(command, await self._send_async(*self._change(command)))
+        try:
+            reply = await self._send_async(*self._change(command))
+        except StoreBusyError as error:
+            self._late(command, error)
+            raise
+        return self._telling.stored(reply) if type(command) in VALUES else reply
+
+    def _late(self, command: Any, error: StoreBusyError) -> None:
+        if type(command) in VALUES:
+            self._telling.late(command.value, error)
 
     @property
     def _now(self) -> tuple[int, ...]:
@@ -158,8 +173,8 @@ class RedisStore:
         try:
             second, micro, stored, refresh, keep, _, data = reply.split(b" ", 6)
             now, born, due = int(second) * MICRO + int(micro), int(stored), int(refresh)
-            if now >= int(keep):
-                return None
+            if now >= int(keep) or born > now + MOST_AHEAD:
+                return None  # the server's clock was set back: nobody knows how old it is
             value = self._packing.unpack(data) if born else NOTHING
         except Exception:
             return None
@@ -176,50 +191,25 @@ class RedisStore:
         Raises:
             TypeError: it is no command.
         """
-        if type(command) not in _ARGUMENTS:
+        if type(command) not in ARGUMENTS:
             raise TypeError(
                 f"{fields.show(command)}: must be a command of breakerkit.store.commands"
             )
-        data = self._pack(command.value) if hasattr(command, "value") else b""
+        data = (
+            self._telling.pack(self._packing, command.value, self._largest)
+            if hasattr(command, "value")
+            else b""
+        )
         if data is None:  # the attempt ends all the same; what is put outdates what was there
             put = isinstance(command, told.Put)
             one: Any = command
             command = told.Evict(one.key) if put else told.Release(one.key, one.ticket)
-        args = _ARGUMENTS[type(command)](command, data)
+        args = ARGUMENTS[type(command)](command, data)
         return (
             scripts.CHANGES[type(command)],
             self._key(command.key),
             (self._now or (b"",)) + args,
         )
-
-    def _pack(self, value: Any) -> bytes | None:
-        """Return a value as bytes, ``None`` if the serializer cannot."""
-        try:
-            data = self._packing.pack(value)
-        except Exception as error:
-            self._tell("%s: a value cannot be stored: %s", value, error)
-            return None
-        if self._packing.alters(value, data):
-            self._tell("%s: a value comes back from the store as another one: %s", value)
-        return data
-
-    def _answer(self, command: Any, reply: Any) -> Any:
-        """Return what the reply to a command says."""
-        if not isinstance(command, told.Write | told.Put):
-            return reply
-        full = reply == FULL
-        if full is not self._full and reply is not None:
-            self._full = full  # of two threads both may tell it
-            text = "%s: the server is full, and keeps no new values" if full else "%s: stores again"
-            write(logging.WARNING if full else logging.INFO, text, self.name)
-        return reply == 1
-
-    def _tell(self, text: str, value: Any, error: Exception | None = None) -> None:
-        """Write a line, once for each type of value."""
-        kind = type(value).__qualname__
-        if (text, kind) not in self._told_of and len(self._told_of) < MOST_TOLD:
-            self._told_of.add((text, kind))
-            write(logging.WARNING, text, self.name, kind, error=error)
 
     # -- the end -------------------------------------------------------------------
 
@@ -248,19 +238,3 @@ class RedisStore:
 
     def __reduce__(self) -> Any:
         raise TypeError(f"{self!r} has connections of this process: make one where it is needed")
-
-
-def _micro(seconds: float) -> int:
-    return round(max(0.0, min(seconds, LONGEST)) * MICRO)
-
-
-#: What each script is told after the time; the second argument is the value's bytes.
-_ARGUMENTS: dict[type[Any], Callable[[Any, Any], tuple[Any, ...]]] = {
-    told.Begin: lambda one, _: (_micro(one.lease),),
-    told.Write: lambda one, data: (one.ticket or 0, data, _micro(one.due), _micro(one.keep)),
-    told.Postpone: lambda one, _: (one.ticket or 0, _micro(one.due), int(one.empty)),
-    told.Release: lambda one, _: (one.ticket or 0,),
-    told.Put: lambda one, data: (data, _micro(one.due), _micro(one.keep)),
-    told.Invalidate: lambda *_: (),
-    told.Evict: lambda *_: (),
-}
