@@ -80,7 +80,7 @@ class Tickets:
             key = next(iter(self.open), None)
             if key is None or now < self.open[key].linger:
                 return
-            self._given_up = max(self._given_up, *self.open.pop(key).running)
+            self._given_up = max((self._given_up, *self.open.pop(key).running))
 
     def forgotten(self, key: str, ticket: int) -> bool:
         """Tell whether nothing is known of an attempt: its key may have been evicted since."""

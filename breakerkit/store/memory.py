@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from typing import TYPE_CHECKING, Any
 
 from breakerkit import _fields as fields
 from breakerkit import _fork as fork
+from breakerkit._log import fault_in, hook_name
 from breakerkit.clock import system_clock
 from breakerkit.store import commands as told
 from breakerkit.store._line import Held, Line
@@ -47,6 +49,7 @@ class MemoryStore:
         "_max",
         "_size_of",
         "_tickets",
+        "_torn",
         "clock",
         "entries",
     )
@@ -69,6 +72,8 @@ class MemoryStore:
         self._size_of = None if max_bytes is None else size_of or estimate
         self._line = Line(max_entries if max_bytes is None else max_bytes, self.entries)
         self._tickets = Tickets()
+        #: Whether a change has begun and not ended: an interrupt may come in between.
+        self._torn = False
         # Reentrant only so that a signal handler or a destructor cannot deadlock.
         self._lock = threading.RLock()
         fork.remember(self)
@@ -94,6 +99,8 @@ class MemoryStore:
                 f"{fields.show(command)}: must be a command of breakerkit.store.commands"
             )
         with self._lock:
+            if self._torn:
+                self._mend()
             return act(self, command, self.clock.now())
 
     async def do_async(self, command: told.Command) -> Any:
@@ -194,22 +201,50 @@ class MemoryStore:
         return held
 
     def _drop(self, key: str) -> None:
-        if self.entries.pop(key, None) is not None:
+        if key in self.entries:
+            self._torn = True
+            del self.entries[key]
             self._line.pop(key, None)
+            self._torn = False
 
     def _hold(self, key: str, held: Held) -> bool:
-        """Hold a value, if it may be; others make room."""
-        self._drop(key)
+        """Hold a value, if it may be; others make room. What cannot be measured leaves all as it is."""
         line = self._line
-        if self._size_of is not None:
-            held.size = max(1, self._size_of(held.value))
-            if held.size > line.maxsize:
-                return False
+        if self._size_of is not None and not self._measure(held):
+            return False
+        self._drop(key)
+        if held.size > line.maxsize:
+            return False
+        self._torn = True
         while len(line) >= self._max:
             line.popitem()
         line[key] = held  # bytes may make others go
         self.entries[key] = held
+        # What a signal handler has mended meanwhile is another line.
+        self._torn = line is not self._line
         return True
+
+    def _measure(self, held: Held) -> bool:
+        """Ask the user's function, or the value itself, for its bytes."""
+        assert self._size_of is not None
+        try:
+            size = self._size_of(held.value)
+            if not fields.is_number(size):
+                raise TypeError(f"size_of={fields.show(size)}: must return a number of bytes")
+        except Exception as error:
+            fault_in(f"size_of {hook_name(self._size_of)}", "memory store", error)
+            return False
+        held.size = max(1, math.ceil(size))
+        return True
+
+    def _mend(self) -> None:
+        """Make the line anew of what is held, after a change that did not end."""
+        self._line = Line(int(self._line.maxsize), self.entries)
+        for key, held in list(self.entries.items()):
+            self._line[key] = held
+        while len(self._line) > self._max:
+            self._line.popitem()
+        self._torn = False
 
     def __len__(self) -> int:
         return len(self.entries)

@@ -405,3 +405,38 @@ def test_a_child_goes_on_with_what_was_stored():
     os.close(reading)
     os.waitpid(child, 0)
     assert store.do(Begin("k", 100)) is None
+
+
+@pytest.mark.parametrize("odd", ["raises", None, "7", float("nan")], ids=str)
+def test_a_value_that_cannot_be_measured(odd, caplog):
+    """It is not stored, what was there before is, and the function is named in the log, now and then."""
+
+    def size_of(value):
+        if value == "odd" and odd == "raises":
+            raise ValueError("no idea")
+        return odd if value == "odd" else 1
+
+    store = MemoryStore(max_bytes=10, size_of=size_of)
+    assert store.do(Put("k", "good", 5, 50)) is True
+    assert store.do(Put("k", "odd", 5, 50)) is False
+    assert store.do(Put("new", "odd", 5, 50)) is False
+    assert (store.do(Read("k")).value, store.do(Read("new"))) == ("good", None)
+    assert "size_of" in caplog.text
+    assert store.do(Put("k", "better", 5, 50)) is True
+
+
+def test_a_change_that_did_not_end_is_mended():
+    """An interrupt may come between any two steps: the next command finds books that agree."""
+    store = MemoryStore(max_entries=3)
+    for key in "abc":
+        store.do(Put(key, key, 5, 50))
+    del store._line["b"]
+    store.entries["d"] = store.entries.pop("a")
+    store.entries["e"] = store.entries["f"] = store.entries["d"]
+    store._torn = True
+    store.do(Read("c"))
+    assert set(store._line) == set(store.entries)
+    assert len(store) == 3
+    for key in "xyz":
+        store.do(Put(key, key, 5, 50))
+    assert sorted(store.entries) == ["x", "y", "z"]
