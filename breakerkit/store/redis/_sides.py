@@ -59,7 +59,7 @@ def sides(source: Any, timeout: float, most: int, *, cluster: bool) -> Sides:
     Raises:
         ConfigError: the source is neither a URL nor a client, or does not go with ``cluster``.
     """
-    ours = {"socket_timeout": timeout, "socket_connect_timeout": timeout}
+    ours: dict[str, Any] = {"socket_timeout": timeout, "socket_connect_timeout": timeout}
     if isinstance(source, str):
         return _by_url(source, ours, most, cluster=cluster)
     if not isinstance(source, (redis.Redis, *ASYNC, *CLUSTERS)):
@@ -128,7 +128,7 @@ def _by_url(url: str, ours: dict[str, Any], most: int, *, cluster: bool) -> Side
             "url_or_client: must be a URL like 'redis://host:6379/0', 'rediss://...' or"
             " 'unix:///path/to/socket'"
         ) from error
-    plain = {"protocol": 2, "max_connections": most}
+    plain: dict[str, Any] = {"protocol": 2, "max_connections": most}
     if cluster:
         if parts.scheme == "unix":
             raise ConfigError(f"cluster=True with {shown}: nodes of a cluster are reached by TCP")
@@ -157,7 +157,8 @@ def _by_pool(client: Any, ours: dict[str, Any], most: int, shown: str) -> Sides:
     kinds: tuple[Any, ...] = next(
         (pair for pair in _KINDS if pool.connection_class in pair), (None, None)
     )
-    settings = _common(pool.connection_kwargs) | ours | {"protocol": 2, "max_connections": most}
+    settings: dict[str, Any] = _common(pool.connection_kwargs) | ours
+    settings |= {"protocol": 2, "max_connections": most}
     settings.pop("ssl", None)  # the class says it
 
     def make() -> Any:

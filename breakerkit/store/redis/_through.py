@@ -118,6 +118,7 @@ class LoopThrough:
         task = asyncio.current_task()
         before = 0 if task is None else task.cancelling()
         began, beat = monotonic(), Beat(asyncio.get_running_loop(), self._timeout)
+        reply: Any = None
         fault: Exception | None = None
         try:
             reply = await _send_async(self.client, script, (key,), args)
@@ -130,7 +131,10 @@ class LoopThrough:
             # Its client took it for a reply that came in time: ``wait_for`` of Python 3.11 does.
             raise asyncio.CancelledError
         if fault is not None:
-            raise fault
+            try:
+                raise fault
+            finally:
+                del fault  # it leads to this frame: no cycle
         self._doubt.answered()
         return reply
 
