@@ -18,18 +18,12 @@ if TYPE_CHECKING:
 
 
 class Origin:
-    """The function, or functions, behind a cache; it keeps none of them alive."""
+    """The function, or functions, behind a cache; of several it keeps none alive."""
 
     __slots__ = (
-        "__weakref__",
-        "_decorated",
-        "_keeper",
-        "_known",
-        "_maker",
-        "_name",
-        "_shown",
-        "_sync",
-    )
+        "__weakref__", "_decorated", "_keeper", "_known", "_maker", "_name", "_only", "_several",
+        "_shown", "_sync",
+    )  # fmt: skip
 
     def __init__(self, keeper: StaleKeeper) -> None:
         self._keeper = keeper
@@ -39,6 +33,9 @@ class Origin:
         self._shown = ""
         self._name: tuple[Any, Any] = (None, None)
         self._decorated: list[Callable[[], Any]] = []
+        #: The only one that ever was: to `fetch` may be all that is wanted of it.
+        self._only: Any = None
+        self._several = False
         self._sync = False
 
     def serve(self, sync: bool, config: StaleConfig) -> None:
@@ -98,8 +95,14 @@ class Origin:
 
     def decorated(self, function: Any) -> None:
         """Hear that a function was decorated."""
-        here = [one for one in self._decorated if not _same(one(), function)]
-        self._decorated = [*(one for one in here if one() is not None), _weakly(function)]
+        others = [
+            one
+            for one in self._decorated
+            if (known := one()) is not None and not _same(known, function)
+        ]
+        self._several = self._several or bool(others)
+        self._only = None if self._several else function
+        self._decorated = [*others, _weakly(function)]
 
     def only(self, asked: str) -> Any:
         """Return the one function that is decorated.

@@ -57,7 +57,7 @@ class Shelf:
             answer = _checked(command, self.store.do(command))
         except Exception as error:
             return self._failed(error)
-        if self.lost:
+        if self.lost and answer is not None:  # nothing is what garbage looks like, too
             self._answers()
         return answer
 
@@ -77,7 +77,7 @@ class Shelf:
             answer = _checked(command, await self.store.do_async(command))
         except Exception as error:
             return self._failed(error)
-        if self.lost:
+        if self.lost and answer is not None:  # nothing is what garbage looks like, too
             self._answers()
         return answer
 

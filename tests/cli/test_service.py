@@ -207,10 +207,13 @@ async def test_who_leaves_before_the_answer_harms_nobody() -> None:
     await service.close()
 
 
-def test_a_service_whose_input_is_empty_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_service_whose_input_is_empty_ends(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Run as a program with nothing on standard input it ends at once, in silence."""
     monkeypatch.setattr(sys, "stdin", io.StringIO(""))
     runpy.run_path(_service.__file__, run_name="__main__")
+    assert capsys.readouterr() == ("", "")
 
 
 def test_a_service_that_nobody_reads_from_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -311,6 +311,7 @@ def test_a_loop_that_is_gone(cached):
     loop.run_until_complete(other)
     loop.close()
     cancel(other)
+    assert not other.cancelled()
 
 
 def test_a_waiter_whose_loop_is_gone(cached, slow):

@@ -101,7 +101,7 @@ def test_different_values_never_share_an_entry(cached):
 def test_every_key_can_be_sent():
     """Half of a surrogate pair is no reason for a store to fail."""
     for value in VALUES:
-        text(value).encode()
+        assert text(value).encode().decode() == text(value)
 
 
 @pytest.mark.parametrize("value", VALUES, ids=repr)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import redis
 
-from breakerkit import CircuitOpenError, RedisStore, State, stale_if_error
+from breakerkit import CircuitOpenError, RedisStore, Registry, State, StoreLost, stale_if_error
 from breakerkit.store.commands import (
     NOTHING,
     Begin,
@@ -207,6 +207,17 @@ def test_a_server_that_talks_of_something_else_has_nothing(make, answer):
         store, do = make(server.url)
         assert do(Read("k")) is None
         assert store.breaker.state is State.CLOSED
+
+
+@pytest.mark.parametrize("answer", [b"$-1\r\n", b"*-1\r\n", b"+OK\r\n", b"*0\r\n", b":-7\r\n"])
+def test_a_server_that_gives_no_ticket_is_one_outage(clock, answer):
+    """C061: nobody takes its reply for a lease of somebody else's; told once, each call asks the origin."""
+    lost, runs = [], []
+    with Fake(answer) as server, RedisStore(server.url, timeout=TIMEOUT) as store:
+        c = stale_if_error("nonsense", store=store, clock=clock, registry=Registry(), key=lambda x: x)
+        c.subscribe(lost.append, StoreLost)
+        assert [c.call(lambda x: runs.append(x) or x, x) for x in "abc"] == ["a", "b", "c"]
+    assert (runs, len(lost)) == (["a", "b", "c"], 1)
 
 
 def test_forgotten_scripts_are_loaded_again_once(make, valkey):

@@ -174,7 +174,7 @@ return answer
 
 _BEGIN = """
   local owner = tonumber(ARGV[3])
-  if b.holder > 0 and now < b.till and (owner == 0 or owner ~= b.owner) then return false end
+  if b.holder > 0 and now < b.till and (owner == 0 or owner ~= b.owner) then return 0 end
   local ticket = draw()
   if b.open == 0 then b.first = ticket end
   b.open, b.holder, b.till, b.owner = b.open + 1, ticket, now + tonumber(ARGV[2]), owner

@@ -141,7 +141,7 @@ class RedisStore:
         except StoreBusyError as error:
             self._late(command, error)
             raise
-        return self._telling.stored(reply) if type(command) in VALUES else reply
+        return self._answer(command, reply)
 
     async def do_async(self, command: told.Command) -> Any:
         """Do the same without blocking the event loop."""
@@ -155,7 +155,21 @@ class RedisStore:
         except StoreBusyError as error:
             self._late(command, error)
             raise
-        return self._telling.stored(reply) if type(command) in VALUES else reply
+        return self._answer(command, reply)
+
+    def _answer(self, command: Any, reply: Any) -> Any:
+        """Return what a reply says.
+
+        Raises:
+            TypeError: it says nothing: that is no server of ours.
+        """
+        if type(command) in VALUES:
+            return self._telling.stored(reply)
+        if type(command) is not told.Begin:
+            return reply
+        if not isinstance(reply, int) or reply < 0:
+            raise TypeError(f"Begin was answered with {fields.show(reply)}")
+        return reply or None  # somebody else has the lease
 
     def _late(self, command: Any, error: StoreBusyError) -> None:
         if type(command) in VALUES:

@@ -138,11 +138,14 @@ def test_a_reader_knows_a_wrong_answer_from_a_good_one(as_thread: Callable) -> N
         assert (said.source, said.age, said.asked) == ("disaster", None, 2)
 
 
-def test_programs_end_with_their_parent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_end_with_their_parent(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """One that is told nothing has nothing to do."""
     for program in (_prices, _reader):
         monkeypatch.setattr(sys, "stdin", io.StringIO())
         runpy.run_path(program.__file__, run_name="__main__")
+    assert capsys.readouterr() == ("", "")
 
 
 def test_wrong_arguments_are_one_line(
