@@ -1,4 +1,4 @@
-"""The picture for the docs: a panel for each group, and one for windows that grow."""
+"""The picture for the docs: a panel for each group, and for what grows: windows, and stores."""
 
 from __future__ import annotations
 
@@ -27,9 +27,20 @@ PANELS = (
     ("generator", "async-generator", "listener"),
     ("state-listener", "open", "windows"),
     ("bulkhead", "fallback", "async-pipeline"),
+    ("stale-hit", "async-stale-hit", "entries"),
 )
+#: Panels of something that grows: title, to what it is held, that in words, what grows.
+GROWING = {
+    "windows": (
+        "count window that grows",
+        "100",
+        "success, to a window of 100",
+        "calls in the window",
+    ),
+    "entries": ("memory store that grows", "10", "hit, to a store of 10", "values in the store"),
+}
 #: Ratios that get a tick; the axis is logarithmic.
-TICKS = (1, 2, 5, 10, 20, 50, 100)
+TICKS = (1, 2, 5, 10, 20, 50, 100, 200)
 STYLE: Any = {
     "font.family": "DejaVu Sans",
     "font.size": 8.5,
@@ -47,7 +58,7 @@ def draw(result: Result, path: Path) -> None:
     """Draw every panel that has figures, and save the picture as SVG."""
     with mpl.rc_context(STYLE):
         layout = ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.14)
-        figure = Figure(figsize=(11, 12), layout=layout)
+        figure = Figure(figsize=(11, 14), layout=layout)
         FigureCanvasSVG(figure)
         heights = [max(_height(result, key) for key in row) for row in PANELS]
         grid = figure.subplots(len(PANELS), len(PANELS[0]), height_ratios=heights)
@@ -68,14 +79,14 @@ def _foot(result: Result) -> str:
 
 
 def _height(result: Result, key: str) -> float:
-    return 5 if key == "windows" else len(_bars(result, key)) + 2
+    return 5 if key in GROWING else len(_bars(result, key)) + 2
 
 
 def _panel(axes: Any, result: Result, key: str) -> None:
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
-    if key == "windows":
-        _windows(axes, result)
+    if key in GROWING:
+        _growth(axes, result, key)
     else:
         _ratios(axes, result, key)
 
@@ -92,7 +103,7 @@ def _ratios(axes: Any, result: Result, key: str) -> None:
     bars = _bars(result, key)
     axes.set_title(GROUPS[key].title, loc="left", fontweight="bold", fontsize=9.5)
     axes.set_xscale("log")
-    axes.set_xlim(min([0.8, *(0.85 * value for _, value in bars)]), 130)
+    axes.set_xlim(min([0.8, *(0.85 * value for _, value in bars)]), 260)
     for row, (name, value) in enumerate(bars):
         axes.barh(row, value - 1, left=1, height=0.62, color=_colour(name))
         weight = "bold" if name == OURS else "normal"
@@ -126,14 +137,14 @@ def _colour(name: str) -> str:
     return {OURS: ACCENT, WRAPT: FAINT}.get(name, PEER)
 
 
-def _windows(axes: Any, result: Result) -> None:
-    """Draw the time of a success in each window against that in a window of 100, from 0 up."""
-    members = result.samples.get("windows", {})
-    found = {int(size): result.ratio("windows", size, "100") for size in members}
+def _growth(axes: Any, result: Result, key: str) -> None:
+    """Draw a time over a number that grows, against that at the smallest that is meant, from 0 up."""
+    title, base, against, grows = GROWING[key]
+    found = {int(size): result.ratio(key, size, base) for size in result.samples.get(key, {})}
     drawn = {size: ratio for size, ratio in found.items() if ratio is not None}
     sizes, ratios = list(drawn), list(drawn.values())
-    axes.set_title("count window that grows", loc="left", fontweight="bold", fontsize=9.5)
-    axes.set_ylabel("success, to a window of 100")
+    axes.set_title(title, loc="left", fontweight="bold", fontsize=9.5)
+    axes.set_ylabel(against)
     axes.set_xscale("log")
     low, high = [each.low for each in ratios], [each.high for each in ratios]
     axes.fill_between(sizes, low, high, color=ACCENT, alpha=0.18, linewidth=0)
@@ -141,5 +152,6 @@ def _windows(axes: Any, result: Result) -> None:
     axes.set_ylim(0, max([1.6, *high]))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xticks(sizes, [f"{size:,}".replace(",", " ") for size in sizes])
+    axes.tick_params(axis="x", labelsize=7)
     axes.grid(axis="y", color=FAINT, linewidth=0.5)
-    axes.set_xlabel("calls in the window")
+    axes.set_xlabel(grows)

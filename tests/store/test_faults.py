@@ -30,7 +30,7 @@ from breakerkit.store.commands import (
 from tests.servers import Fake, Server, free_ports, until
 
 #: Seconds the store waits for a server in these tests.
-TIMEOUT = 0.2
+TIMEOUT = 0.3
 #: Within this nobody has waited twice; and within the other one nobody has waited at all.
 ONCE, AT_ONCE = 1.9 * TIMEOUT, 0.9 * TIMEOUT
 
@@ -283,9 +283,9 @@ class Slow:
 
 def test_a_slow_server_is_no_outage(make, valkey):
     """Each reply that comes in time is one: a call takes as many of them as it asks for."""
-    with Slow(valkey, TIMEOUT / 2) as slow:
-        store, do = make(slow.url)
-        for _ in range(3):
+    with Slow(valkey, 0.2) as slow:
+        store, do = make(slow.url, timeout=1)
+        for _ in range(2):
             works(do)
         assert store.breaker.state is State.CLOSED
 
