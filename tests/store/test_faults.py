@@ -214,7 +214,9 @@ def test_a_server_that_gives_no_ticket_is_one_outage(clock, answer):
     """C061: nobody takes its reply for a lease of somebody else's; told once, each call asks the origin."""
     lost, runs = [], []
     with Fake(answer) as server, RedisStore(server.url, timeout=TIMEOUT) as store:
-        c = stale_if_error("nonsense", store=store, clock=clock, registry=Registry(), key=lambda x: x)
+        c = stale_if_error(
+            "nonsense", store=store, clock=clock, registry=Registry(), key=lambda x: x
+        )
         c.subscribe(lost.append, StoreLost)
         assert [c.call(lambda x: runs.append(x) or x, x) for x in "abc"] == ["a", "b", "c"]
     assert (runs, len(lost)) == (["a", "b", "c"], 1)
