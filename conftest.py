@@ -17,6 +17,7 @@ import gc
 import io
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -176,6 +177,12 @@ pages = Sybil(
 docstrings = Sybil([PythonCodeBlockParser(), DocTests()], path="breakerkit", pattern="*.py")
 
 pytest_collect_file = (pages + docstrings).pytest()
+
+
+def pytest_configure() -> None:
+    """Let Ctrl-C come through: a shell that runs the tests in its background has it ignored, and tests press it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_runtest_protocol(item: pytest.Item) -> None:
