@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -117,10 +118,30 @@ class Hub:
         waiting.append(event)
 
     def tell(self, event: Any) -> None:
-        """Deliver an event that was posted under no lock: at once, if nothing waits."""
-        if self.waiting or not self._delivering.run(lambda: self._call(event)):
+        """Deliver an event that was posted under no lock: at once, if nothing waits.
+
+        `Sole.run` is written out, because each call of a function pays for it
+        while somebody listens.
+        """
+        turn = self._delivering.turn
+        if self.waiting or turn:
             self.post(event)
-        self.drain()
+            self.drain()
+            return
+        me = get_ident()
+        try:
+            if turn.setdefault(None, me) == me:
+                self._call(event)
+            else:
+                self.post(event)
+        finally:
+            try:
+                if turn[None] == me:
+                    del turn[None]
+            except KeyError:
+                pass
+        if self.waiting:
+            self.drain()
 
     def drain(self) -> None:
         """Deliver what waits, unless somebody is at it; called outside every lock.

@@ -18,13 +18,14 @@ class Sole:
     down, so that the ``finally`` knows whose turn it is however far it got.
     """
 
-    __slots__ = ("_turn",)
+    __slots__ = ("turn",)
 
     def __init__(self) -> None:
-        self._turn: dict[None, int] = {}
+        #: Who is at it; nobody while it is empty.
+        self.turn: dict[None, int] = {}
 
-    def run(self, work: Callable[[], object]) -> bool:
-        """Do ``work`` unless somebody is at it, this thread further out too.
+    def run(self, work: Callable[..., object], *given: object) -> bool:
+        """Do ``work(*given)`` unless somebody is at it, this thread further out too.
 
         Returns:
             Whether it was done.
@@ -32,16 +33,19 @@ class Sole:
         Raises:
             BaseException: whatever ``work`` raises.
         """
-        turn, me = self._turn, get_ident()
-        mine = {None: me}
-        if turn == mine:
+        turn = self.turn
+        if turn:
             return False
+        me = get_ident()
         try:
             if turn.setdefault(None, me) != me:
                 return False
-            work()
+            work(*given)
         finally:
             # No call from here to the end, or a signal might come in between.
-            if turn == mine:
-                del turn[None]
+            try:
+                if turn[None] == me:
+                    del turn[None]
+            except KeyError:  # it was somebody else's, and has ended
+                pass
         return True

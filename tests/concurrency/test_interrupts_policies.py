@@ -76,7 +76,7 @@ class World:
         until(self._nothing_runs)
         assert not any(keeper.lock._is_owned() for keeper in self.keepers())
         # Nobody delivers for good; what an interrupted listener left waiting the next call tells.
-        assert not any(keeper.hub._delivering._turn for keeper in self.keepers())
+        assert not any(keeper.hub._delivering.turn for keeper in self.keepers())
         self.down = ()
         assert self.bulkhead.call(self.serve) == "a"
         assert self.timeout.call(self.serve) == "a"

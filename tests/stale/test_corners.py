@@ -7,10 +7,10 @@ import threading
 
 import pytest
 
-from breakerkit import MemoryStore, NoCachedValueError, return_value
+from breakerkit import MemoryStore, NoCachedValueError, StoreLost, StoreRestored, return_value
 from breakerkit.stale._attempts import Attempts, Ended, Part
 from breakerkit.stale._waiting import Wait, _set
-from breakerkit.store.commands import NOTHING, Begin, Evict, Postpone, Put, Read
+from breakerkit.store.commands import NOTHING, Begin, Evict, Postpone, Put, Read, StoreBusyError
 from tests.shapes import in_thread
 from tests.stale.rig import Crowd, Down, FarStore, until
 
@@ -143,3 +143,16 @@ def test_a_failure_that_comes_too_late():
         entry = store.do(Read("k"))
         assert entry is None or entry.due < 6
     assert repr(NOTHING) == "<nothing>"
+
+
+def test_a_store_that_is_busy_is_not_lost(cached, clock, origin):
+    """It says so of one command: the call goes on as if nothing were stored, and nobody is told of an outage."""
+    store = FarStore(clock)
+    c = cached("busy", store=store, key=lambda key: key)
+    seen = []
+    c.subscribe(seen.append, StoreLost, StoreRestored)
+    store.trouble = StoreBusyError("too many at once")
+    assert c.call(origin, "k") == 1
+    store.trouble = None
+    assert c.call(origin, "k") == 2
+    assert (seen, c.info().store_lost) == ([], False)
