@@ -118,6 +118,7 @@ def test_nothing_is_left(caplog: Any):
     assert two.snapshot().calls == THREADS * ROUNDS
     one.reconfigure(seconds=30)
     assert one.call(lambda: "works") == "works"
-    assert len(pool.idle) <= max(8, before)
+    # Eight at work; a place is free a moment before its thread is, once for each caller.
+    assert len(pool.idle) <= max(8 + THREADS, before)
     with contextlib.suppress(LookupError):
         assert [record for record in caplog.records if "never retrieved" in record.message] == []

@@ -640,8 +640,8 @@ def test_a_method_put_into_its_class_later(kind: str, between: tuple[str, ...]) 
     class Service:
         pass
 
-    Service.ask = whole(plain if kind == "plain" else later)  # type: ignore[attr-defined]
-    asked: Any = Service().ask  # type: ignore[attr-defined]
+    Service.ask = whole(plain if kind == "plain" else later)  # type: ignore[attr-defined]  # put there later
+    asked: Any = Service().ask  # type: ignore[attr-defined]  # likewise
     got = asked(1) if kind == "plain" else asyncio.run(_ask_async(asked, 1))
     assert got == ("Service", "a", 1)
 
