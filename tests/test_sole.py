@@ -6,7 +6,9 @@ import itertools
 
 import pytest
 
+from breakerkit._hub import Hub, Subscription
 from breakerkit._sole import Sole
+from breakerkit.events import Event
 from tests.concurrency.tracing import signalled
 from tests.shapes import in_thread
 
@@ -62,3 +64,47 @@ def test_a_signal_anywhere_leaves_the_turn_free(fails):
             break
         assert isinstance(error, KeyboardInterrupt)
     assert step > 3
+
+
+class Plain(Event):
+    """An event of no policy."""
+
+
+class Taken(dict):
+    """Nobody is at it when one looks, and somebody is a moment later."""
+
+    def __init__(self, ended: bool) -> None:
+        self.ended = ended
+
+    def __bool__(self) -> bool:
+        return False
+
+    def setdefault(self, key, me):
+        self[key] = me + 1
+        if self.ended:
+            del self[key]  # and has ended before we look again
+        return me + 1
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_a_race_that_is_lost(ended):
+    """Of two that find it free at once one is sent away, and takes nobody's turn from him."""
+    sole, done = Sole(), []
+    sole.turn = Taken(ended)
+    assert not sole.run(lambda: done.append("both"))
+    assert (done, len(sole.turn)) == ([], 0 if ended else 1)
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_an_event_whose_race_is_lost(ended):
+    """It waits for whoever delivers; if that one has ended meanwhile it is delivered here."""
+    hub, heard = Hub(), []
+    event = Plain("b", 0.0)
+    hub.add(Subscription(heard.append, (Plain,)))
+    hub.retune((Plain,))
+    hub._delivering.turn = Taken(ended)
+    hub.tell(event)
+    assert list(hub.waiting) == [event]
+    hub._delivering = Sole()
+    hub.drain()
+    assert heard == [event]

@@ -434,9 +434,11 @@ def test_a_change_that_did_not_end_is_mended():
     store.entries["d"] = store.entries.pop("a")
     store.entries["e"] = store.entries["f"] = store.entries["d"]
     store._torn = True
+    store._max = 2  # as where bytes are counted, and many small values are held
     store.do(Read("c"))
+    assert len(store) == 2
+    store._max = 3
     assert set(store._line) == set(store.entries)
-    assert len(store) == 3
     for key in "xyz":
         store.do(Put(key, key, 5, 50))
     assert sorted(store.entries) == ["x", "y", "z"]
