@@ -63,7 +63,7 @@ WAYS = pytest.mark.parametrize("way", ["threads", "tasks"])
 
 @WAYS
 def test_a_thousand_callers_in_eight_processes(valkey: Server, way: str) -> None:
-    """They all want one key that nobody has, with a store as it is: one call of the origin, and its value for all."""
+    """They all want one key that nobody has, through one store: one call of the origin, and its value for all."""
     with fleet(valkey, 8, 125, lease=120, way=way) as members:
         go(valkey, members)
         until(lambda: valkey.client.llen("asked"), LIMIT)
@@ -96,4 +96,4 @@ def test_the_one_who_asks_is_killed(valkey: Server, way: str) -> None:
     assert {value for value, _ in result["got"]} == {"8"}
     assert result["refreshes"] == 1
     assert int(valkey.client.lindex("asked", 1)) == other.pid
-    assert LEASE * 0.9 < waited < LEASE * 2
+    assert LEASE * 0.9 < waited < LEASE * 3
