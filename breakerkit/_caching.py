@@ -167,7 +167,7 @@ class StaleCache(Policy):
         return self._tell(Evict(self._full(key)))
 
     def invalidate_all(self, prefix: str = "") -> bool:
-        """Do the same for every key that begins with ``prefix``."""
+        """Let the next call ask the origin, for every key that begins with ``prefix``; the values stay."""
         return self._tell(InvalidateAll(self._start(prefix)))
 
     def evict_all(self, prefix: str = "") -> bool:

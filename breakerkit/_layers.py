@@ -142,7 +142,7 @@ def to_policies(policies: Any) -> Any:
         )
     twice = _twice(policies)
     if twice is not None:
-        return fields.fault(twice, "is in it twice: each call would ask it twice")
+        return fields.fault(twice, "is in it twice, breaker= included: each call would ask it twice")
     return tuple(policies)
 
 
@@ -173,11 +173,20 @@ def _in_processes(policy: Any) -> bool:
 
 def _twice(policies: Any) -> Any:
     seen: set[int] = set()
-    for policy in flat(policies):
+    for policy in _asked(policies):
         if id(policy) in seen:
             return policy
         seen.add(id(policy))
     return None
+
+
+def _asked(policies: Any) -> Iterator[Any]:
+    """Go through all that a call asks: what a policy asks by itself (a cache's ``breaker=``) included."""
+    for policy in flat(policies):
+        yield policy
+        inner = getattr(getattr(policy, "config", None), "breaker", None)
+        if callable(getattr(inner, "call", None)):
+            yield from flat([inner])
 
 
 def flat(policies: Any) -> Iterator[Any]:

@@ -147,6 +147,20 @@ def blame(failure: Exception, error: Exception | None) -> None:
         failure.__cause__ = error
 
 
+def part_from(error: BaseException, around: BaseException | None) -> None:
+    """Cut from the chain of an error what was being handled when its call began.
+
+    Several callers get it, and what one of them handles is not the others'.
+    """
+    seen: set[int] = set()
+    one: BaseException | None = error
+    while around is not None and one is not None and id(one) not in seen:
+        seen.add(id(one))
+        if one.__context__ is around:
+            one.__context__ = None
+        one = one.__context__
+
+
 def _leads_to(error: BaseException, other: BaseException) -> bool:
     waiting: list[BaseException | None] = [error]
     seen: set[int] = set()

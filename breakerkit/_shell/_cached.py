@@ -19,8 +19,12 @@ class Held(Protocol):
 
     value: Any
     stored_at: float
-    refresh_at: float
+    fresh_until: float
     used: bool
+
+
+#: Seconds, below zero, that a value may seem to come from the future: clocks may step.
+AHEAD = -1.0
 
 
 class Cache(Protocol):
@@ -133,7 +137,7 @@ def cached_plain(
         held = look(key)
         if held is not None:
             moment = clock.now()  # looked up each time: a test may put another source there
-            if moment < held.refresh_at and moment - held.stored_at < cache.fresh:
+            if moment < held.fresh_until and AHEAD < moment - held.stored_at < cache.fresh:
                 held.used = True
                 hit()
                 return held.value
@@ -163,7 +167,7 @@ def cached_coroutine(
         held = look(key)
         if held is not None:
             moment = clock.now()  # looked up each time: a test may put another source there
-            if moment < held.refresh_at and moment - held.stored_at < cache.fresh:
+            if moment < held.fresh_until and AHEAD < moment - held.stored_at < cache.fresh:
                 held.used = True
                 hit()
                 return held.value

@@ -45,7 +45,7 @@ def hide_first(guarded: Any, bare: Any) -> None:
 def show_given(function: Any) -> None:
     """Do so for the layers of a pipeline around a function, for a call: what is decorated shows it already."""
     layers = []
-    while hasattr(function, GIVES_FIRST):
+    while GIVES_FIRST in getattr(function, "__dict__", ()):  # a mock has any other way of having it
         layers.append(function)
         function = function.__wrapped__
     for layer in reversed(layers):

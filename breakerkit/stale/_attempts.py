@@ -82,6 +82,17 @@ class Attempt:
             if tell in self._listeners:
                 self._listeners.remove(tell)
 
+    def belongs(self, error: BaseException) -> None:
+        """Keep an error for the caller who makes it, if that is still there: it leads to frames that lead here."""
+        with self._turn:
+            if self.callers:
+                self.personal = error
+
+    @property
+    def dead(self) -> bool:
+        """Whether nobody will end it: its event loop was closed under it."""
+        return self.task is not None and self.task.get_loop().is_closed()
+
     def settle(self, how: Ended, *, value: Any = None, error: Exception | None = None) -> None:
         """End it; the second time only tells those whom an interrupt has left waiting."""
         with self._turn:
@@ -138,7 +149,7 @@ class Attempts:
         """
         with self._turn:
             one = self._running.get(key)
-            part.leads = one is None or now >= one.ends
+            part.leads = one is None or now >= one.ends or one.dead
             if one is None or part.leads:
                 self._sweep()
                 one = Attempt(key, now + patience, self._turn)
@@ -160,7 +171,7 @@ class Attempts:
         """Drop attempts whose event loop was closed under them, now and then. Under the lock."""
         if len(self._running) < self._crowd:
             return
-        gone = [key for key, one in self._running.items() if one.task and _closed(one.task)]
+        gone = [key for key, one in self._running.items() if one.dead]
         for key in gone:
             del self._running[key]
         self._crowd = max(CROWD, 2 * len(self._running))
@@ -208,7 +219,3 @@ class Attempts:
 
     def __len__(self) -> int:
         return len(self._running)
-
-
-def _closed(task: asyncio.Task[Any]) -> bool:
-    return task.get_loop().is_closed()

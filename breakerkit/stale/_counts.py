@@ -25,8 +25,8 @@ class CacheInfo:
         failures: attempts in which it failed, or was refused.
         age: how old the stale value was that was served last, in seconds;
             ``None`` if none ever was.
-        running: attempts that run now.
-        background: of those, how many have a thread of their own.
+        running: attempts that have their key now.
+        background: attempts that have a thread of their own, late ones included.
         store_lost: whether the store failed when it was asked last.
     """
 
@@ -58,6 +58,7 @@ class Counts:
 
     Attributes:
         hits: drawn by every hit, without a lock.
+        shared: misses that waited for another caller's attempt: they cost the origin nothing.
     """
 
     __slots__ = (
@@ -69,20 +70,22 @@ class Counts:
         "hits",
         "misses",
         "refreshes",
+        "shared",
         "stale",
     )
 
     def __init__(self) -> None:
         self.hits = itertools.count(1)
         self.stale = self.misses = self.disasters = self.refreshes = self.failures = 0
+        self.shared = 0
         self.age: float | None = None
         self._mark = (0, 0)
         self._poor = False
 
     def totals(self) -> tuple[int, int]:
-        """Return how many calls were answered from the store, and how many there were."""
-        answered = drawn(self.hits) + self.stale
-        return answered, answered + self.misses + self.disasters
+        """Return how many calls the cache has spared the origin, and how many there were."""
+        spared = drawn(self.hits) + self.stale + self.shared
+        return spared, spared + self.misses - self.shared + self.disasters
 
     def turned_poor(self, calls: int, least: float) -> tuple[float, int] | None:
         """Return the hit ratio, and of how many calls it is, if it has fallen below ``least``.

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Fetched"]
 
+#: In place of an outcome: there is none yet, and nothing to serve meanwhile.
+NOT_YET = "not yet"
+
 
 @attrs.frozen
 class Fetched:
@@ -77,10 +80,10 @@ def fetch(keeper: StaleKeeper, key: str, work: Work, stored: Stored | None) -> C
     until, apart = None, False
     while True:
         now = keeper.clock.now()
-        if stored is not None and now < stored.due:
+        if stored is not None and now < keeper.due(stored):
             if keeper.servable(key, stored, now):
                 return keeper.served(key, stored, now)
-            if not isinstance(keeper.config.disaster, Raise):
+            if keeper.answers(key, stored):  # it rests
                 return (yield from _disaster(keeper, key, work, None))
         until = now + keeper.config.patience if until is None else until
         found = yield from _attempt(keeper, key, work, stored, until, apart=apart)
@@ -140,12 +143,17 @@ def _with(
         )  # fmt: skip
     if at_hand is not None and (config.background or not leads):
         return keeper.served(attempt.key, at_hand, clock.now())
-    moment = min(until, attempt.ends)
+    last = min(until, attempt.ends)
+    moment = last
     if detached and config.soft_timeout is not None:
         moment = clock.now() + config.soft_timeout
-    if (yield from _wait(attempt, clock, moment, leads)) is STUCK:
-        return STUCK
-    return (yield from _outcome(keeper, attempt, leads, work, stored, until))
+    while True:
+        if (yield from _wait(attempt, clock, moment, leads)) is STUCK:
+            return STUCK
+        found = yield from _outcome(keeper, attempt, leads, work, stored, until)
+        if found is not NOT_YET:
+            return found
+        moment, stored = last, None  # what was at hand has gone: this is a first load now
 
 
 def _wait(attempt: Attempt, clock: Clock, moment: float, leads: bool) -> Course:
@@ -166,15 +174,17 @@ def _outcome(
         if leads and attempt.personal is not None:
             raise attempt.personal
         if how is Ended.VALUE:
-            return keeper.loaded(attempt.value)
+            return keeper.loaded(attempt.value, shared=not leads)
         if how is Ended.PASSED:
             assert error is not None
             return Passed(error, attempt.trace)
-        if how is None:
-            attempt.detached = True  # it is late, not unwanted: what it finds is stored
         # Once more: meanwhile somebody may have put a value, or evicted the one we know.
         stored = _known((yield Look(keeper.shelf, keeper.clock, key)), stored)
         at_hand = _at_hand(keeper, key, stored, error)
+        if how is None:
+            if at_hand is None and keeper.clock.now() < min(until, attempt.ends):
+                return NOT_YET
+            attempt.detached = True  # it is late, not unwanted: what it finds is stored
         if at_hand is not None:
             return keeper.served(key, at_hand, keeper.clock.now(), error)
         again = how in {Ended.HANDED_OVER, Ended.ELSEWHERE, Ended.FOUND}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
-from breakerkit._outcome import is_refusal, of_the_time_around
+from breakerkit._outcome import is_refusal, of_the_time_around, part_from
 from breakerkit.errors import CallCancelledError, CircuitOpenError
 from breakerkit.stale._attempts import Ended
 from breakerkit.stale._shelf import LOST
@@ -45,13 +46,17 @@ def load(keeper: StaleKeeper, attempt: Attempt, work: Work, stored: Stored | Non
     Raises:
         BaseException: what ends a thread or a task.
     """
-    lease = Lease()
+    lease, around = Lease(), sys.exception()
     try:
-        yield from _load(keeper, attempt, work, stored, lease)
+        yield from _load(keeper, attempt, work, stored, lease, around)
+        if (
+            lease.asked
+        ):  # the reply was lost: others shall not wait for a lease that nobody knows of
+            yield Ask(keeper.shelf, Release(attempt.key, lease.ticket, keeper.owner))
     except BaseException as error:
         # Cancelled, or interrupted: nothing is learned, and somebody else may try. What is
         # being closed may take no further step: then the lease runs out.
-        attempt.personal = error
+        attempt.belongs(error)
         if lease.asked:
             release = Release(attempt.key, lease.ticket, keeper.owner)
             if not isinstance(error, GeneratorExit):
@@ -59,13 +64,15 @@ def load(keeper: StaleKeeper, attempt: Attempt, work: Work, stored: Stored | Non
             elif keeper.shelf.store.local:
                 keeper.shelf.do(release)
         raise
+    finally:
+        del around, attempt  # an error leads to this frame: no cycle
 
 
 def _load(
-    keeper: StaleKeeper, attempt: Attempt, work: Work, stored: Stored | None, lease: Lease
-) -> Course:
+    keeper: StaleKeeper, attempt: Attempt, work: Work, stored: Stored | None, lease: Lease,
+    around: BaseException | None,
+) -> Course:  # fmt: skip
     key, clock, config = attempt.key, keeper.clock, keeper.config
-    began = clock.now()
     if not attempt.apart:
         yield from _begin(keeper, attempt, stored, lease)
         if attempt.how is not None:
@@ -73,9 +80,11 @@ def _load(
                 yield Ask(keeper.shelf, Release(key, lease.ticket))
                 lease.spend()
             return
+    began = clock.now()
     try:
         value = yield work
     except Exception as error:
+        part_from(error, around)
         if error is work.refused:
             work.refused = None  # it leads to a frame that leads to it
             how = Ended.PASSED
@@ -83,12 +92,14 @@ def _load(
             how = _verdict(keeper, error)
         yield from _failed(keeper, attempt, error, how, lease, stored)
         return
-    kept = False
+    finally:
+        del around
+    took, kept = clock.now() - began, False
     if lease.ticket is not None:
         write = Write(key, lease.ticket, value, keeper.next_due(config), config.keep)
         kept = yield Ask(keeper.shelf, write)
         lease.spend()
-    keeper.refreshed(key, clock.now() - began, stored=kept is True)
+    keeper.refreshed(key, took, stored=kept is True)
     keeper.attempts.settle(attempt, Ended.VALUE, value=value)
 
 
@@ -106,19 +117,19 @@ def _begin(keeper: StaleKeeper, attempt: Attempt, stored: Stored | None, lease: 
             break
         yield Wait(None, clock, min(attempt.ends, now + LOOK_AGAIN))
         found = yield Look(shelf, clock, key)
-        if isinstance(found, Stored) and found.due > clock.now():
-            if not _servable(keeper, key, found):
-                break  # it failed over there
+        if isinstance(found, Stored) and keeper.answers(key, found):
+            lease.spend()
             keeper.attempts.settle(attempt, Ended.FOUND)
             return
     if ticket is None:
+        lease.spend()
         keeper.attempts.settle(attempt, Ended.ELSEWHERE)
     if ticket is None or ticket is LOST:
         return
     lease.ticket = ticket
     # Another attempt may have ended between our look and our turn.
     found = yield Look(shelf, clock, key)
-    if isinstance(found, Stored) and found.due > clock.now() and _servable(keeper, key, found):
+    if isinstance(found, Stored) and keeper.answers(key, found):
         keeper.attempts.settle(attempt, Ended.FOUND)
 
 
@@ -139,7 +150,13 @@ def _failed(
         if how is Ended.FAILED:
             keeper.failed(attempt.key, error, served=_servable(keeper, attempt.key, stored, error))
         if how is Ended.HANDED_OVER:
-            attempt.personal = error
+            attempt.belongs(error)
+        if (
+            how is Ended.PASSED
+            and attempt.detached
+            and (keeper.config.background or not attempt.callers)
+        ):
+            keeper.unheard(error)
         keeper.attempts.settle(attempt, how, error=error)
     finally:
         del error, attempt  # the error leads to this frame: no cycle

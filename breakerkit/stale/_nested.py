@@ -15,13 +15,23 @@ DEEPEST = 100
 making: ContextVar[tuple[Attempt, ...]] = ContextVar("breakerkit_making", default=())
 
 
+def running() -> tuple[Attempt, ...]:
+    """Return those of them that run: what an origin has only planned goes on without it."""
+    return tuple(one for one in making.get() if one.how is None)
+
+
+def inside(attempt: Attempt) -> tuple[Attempt, ...]:
+    """Return what `making` is for the origin of an attempt that is begun here."""
+    return (*running(), attempt)
+
+
 def wait_for(attempt: Attempt) -> tuple[Attempt, ...]:
     """Say that what runs here is about to wait for an attempt; return what `waited` is to be given.
 
     First said and then looked at: of two that wait for each other at least one
     sees it.
     """
-    mine = tuple(one for one in making.get() if one.how is None)
+    mine = running()
     for one in mine:
         one.waits.append(attempt)
     return mine
@@ -54,7 +64,7 @@ def check_depth(name: str, key: str) -> None:
     Raises:
         RecursionError: as said.
     """
-    if len(making.get()) >= DEEPEST:
+    if len(running()) >= DEEPEST:
         raise RecursionError(
             f"cache {name!r}: the origin of key {key!r} calls itself through the cache, again and again"
         )

@@ -56,7 +56,11 @@ class Origin:
             AmbiguousKeyError: another function has keys in this cache already, made
                 of its arguments alone.
         """
-        owner = getattr(function, "__self__", None)
+        # A proxy may have whatever attribute it is asked for.
+        bound = isinstance(
+            function, types.MethodType | types.BuiltinFunctionType | types.MethodWrapperType
+        )
+        owner = function.__self__ if bound else None
         if owner is None or isinstance(owner, types.ModuleType):
             return self._maker_of(function)
         bare = getattr(function, "__func__", None)
@@ -162,7 +166,7 @@ _LAYER = "_breakerkit_gives_first"
 
 def _beneath(function: Any) -> Any:
     """Return the user's own function: layers are made anew for each call through a pipeline."""
-    while hasattr(function, _LAYER):
+    while _LAYER in getattr(function, "__dict__", ()):  # a mock has any other way of having it
         function = function.__wrapped__
     return function
 

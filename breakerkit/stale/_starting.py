@@ -7,7 +7,7 @@ from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Protocol
 
 from breakerkit import _ambient as ambient
-from breakerkit.stale._nested import making
+from breakerkit.stale._nested import inside, making
 from breakerkit.stale._steps import run, run_async
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Start:
         if not self._detached:
             before = making.get()
             try:
-                making.set((*before, self._attempt))
+                making.set(inside(self._attempt))
                 self._run()
             finally:
                 making.set(before)
@@ -103,9 +103,10 @@ class Start:
     def _context(self) -> Context:
         """Return the context variables for a thread or a task of its own."""
         context = copy_context()
-        context.run(making.set, (*making.get(), self._attempt))
-        if self._detached:
-            context.run(ambient.limit.set, None)  # nobody waits for it: no deadline is around it
+        context.run(making.set, inside(self._attempt))
+        # No deadline is around it, nor a signal: others may wait for it when those of this
+        # caller have come. It is called off when nobody does any more.
+        context.run(ambient.limit.set, None)
         return context
 
     def _run(self) -> None:

@@ -18,14 +18,35 @@ class Stored:
 
     Both are counted from the moment the store was *asked*: the way back makes a
     value older than the store says, never younger.
+
+    Attributes:
+        value: the value.
+        born: when the origin gave it.
     """
 
-    __slots__ = ("born", "due", "value")
+    __slots__ = ("_due", "_rests", "born", "value")
 
     def __init__(self, entry: Entry, asked: float) -> None:
         self.value = entry.value
         self.born = asked - max(0.0, entry.age)
-        self.due = asked + entry.due
+        self._due = asked + entry.due
+        self._rests = True if self.empty else entry.rests
+
+    def rests(self, longest: float) -> bool:
+        """Tell whether an attempt has set its refresh time that brought nothing to store.
+
+        Where the store does not know, it has if that is later than the value can have
+        set it, by the refresh periods of today.
+        """
+        return self._due > self.born + longest if self._rests is None else self._rests
+
+    def due(self, longest: float) -> float:
+        """Return when the origin may be asked again.
+
+        A value that came under longer refresh periods than today's is due when today's
+        are over; where an attempt failed the origin has the rest it was given.
+        """
+        return self._due if self.rests(longest) else min(self._due, self.born + longest)
 
     @property
     def empty(self) -> bool:

@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from breakerkit._keeper import Keeper
-from breakerkit._log import write
+from breakerkit._log import write, write_seldom
 from breakerkit.errors import CircuitOpenError
 from breakerkit.stale._counts import Counts
 from breakerkit.stale._course import Fetched
@@ -39,21 +39,32 @@ class Told(Keeper):
     Attributes:
         counts: its numbers.
         prefix: what all its keys begin with, so that caches may share a store.
+        longest: the longest refresh period, with all that chance may add.
         fresh: how old a value is at most that needs no second look: its refresh time is looked at anyway.
     """
 
-    __slots__ = ("_refused", "config", "counts", "fresh", "prefix")
+    __slots__ = ("_refused", "config", "counts", "fresh", "longest", "prefix")
 
     config: StaleConfig
     prefix: str
+    longest: float
     fresh: float
     kinds = EVENT_KINDS
 
     def __init__(self, name: str, clock: Clock, parent: Hub | None) -> None:
         super().__init__(name, clock, parent)
         self.counts = Counts()
-        #: Keys whose last attempt was refused by a circuit breaker further inside.
-        self._refused: dict[str, None] = {}
+        #: Keys whose last attempt a circuit breaker further inside has refused; ``False``:
+        #: the one before.
+        self._refused: dict[str, bool] = {}
+
+    def due(self, stored: Stored) -> float:
+        """Return when the origin may be asked again for a key."""
+        return stored.due(self.longest)
+
+    def rests(self, stored: Stored) -> bool:
+        """Tell whether an attempt has said so, and not the value when it came."""
+        return stored.rests(self.longest)
 
     def shown(self, key: str) -> str:
         """Return a key as its user knows it, and may give it back."""
@@ -64,7 +75,7 @@ class Told(Keeper):
     ) -> Fetched:
         """Count a stored value that is served and return it."""
         age = max(0.0, now - stored.born)
-        if error is None and age < self.fresh and now < stored.due:
+        if error is None and not self.rests(stored) and now < self.due(stored):
             next(self.counts.hits)
             return Fetched(stored.value, Source.CACHED, age)
         with self.lock:
@@ -74,10 +85,11 @@ class Told(Keeper):
         self.hub.drain()
         return Fetched(stored.value, Source.STALE, age, error)
 
-    def loaded(self, value: Any) -> Fetched:
-        """Count a value that a caller had to wait for and return it."""
+    def loaded(self, value: Any, *, shared: bool) -> Fetched:
+        """Count a value that a caller had to wait for, maybe for another's attempt, and return it."""
         with self.lock:
             self.counts.misses += 1
+            self.counts.shared += shared
         self._look_at_ratio()
         return Fetched(value, Source.FRESH, 0.0)
 
@@ -105,6 +117,11 @@ class Told(Keeper):
             self.post(RefreshFailed, key=self.shown(key), error=error, served=served)
         self.hub.drain()
 
+    def unheard(self, error: Exception) -> None:
+        """Log an error that is the business's own, of an attempt in the background: nobody waits for it."""
+        text = "%s of %r raised what is no failure (%d so far); nobody waits for it"
+        write_seldom(logging.WARNING, text, "a refresh in the background", self.name, error)
+
     def store_lost(self, error: Exception) -> None:
         """Tell that the store failed."""
         with self.lock:
@@ -130,10 +147,14 @@ class Told(Keeper):
         self.hub.drain()
 
     def _note(self, key: str, error: Exception | None) -> None:
-        """Keep in mind, while a key rests, whether a breaker further inside made it rest. Under the lock."""
+        """Keep in mind whether a breaker further inside has refused a key, until it has answered. Under the lock.
+
+        A failure after that is a probe's; a second one is the origin's own.
+        """
+        before = self._refused.pop(key, False)
         if isinstance(error, CircuitOpenError) and self.config.max_stale_in_disaster is not None:
             while len(self._refused) >= MOST_REFUSED:
                 del self._refused[next(iter(self._refused))]
-            self._refused[key] = None
-        elif self._refused:
-            self._refused.pop(key, None)
+            self._refused[key] = True
+        elif before and error is not None:
+            self._refused[key] = False

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from breakerkit import _ambient as ambient
 from breakerkit._deadline import check_deadline
+from breakerkit.stale._attempts import Ended
 
 if TYPE_CHECKING:
     import asyncio
@@ -47,6 +48,8 @@ class Wait:
             CallCancelledError: their signal is set.
         """
         check_deadline()
+        if self._attempt is not None and self._attempt.dead:
+            self._attempt.settle(Ended.HANDED_OVER)  # its event loop was closed under it
         left = self._until - self._clock.now()
         steady, around = self._clock.now is time.monotonic, ambient.live(ambient.limit.get())
         if around is not None:

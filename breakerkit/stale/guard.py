@@ -13,17 +13,18 @@ from breakerkit.errors import (
     NoCachedValueError,
     OriginRestingError,
 )
-from breakerkit.events import State
+from breakerkit.events import Mode, State
 from breakerkit.stale import _course as course
 from breakerkit.stale import _steps as steps
 from breakerkit.stale._attempts import Attempts
 from breakerkit.stale._counts import CacheInfo, Counts
 from breakerkit.stale._course import Fetched, Passed
+from breakerkit.stale._instances import Instances
 from breakerkit.stale._shelf import Shelf
 from breakerkit.stale._stored import stored_of
 from breakerkit.stale._telling import Told
+from breakerkit.stale.disaster import Raise
 from breakerkit.stale.events import Source
-from breakerkit.stale.keys import Instances
 from breakerkit.store.commands import NOTHING, Entry, EvictAll, Read
 from breakerkit.store.memory import MemoryStore
 
@@ -69,7 +70,8 @@ class StaleKeeper(Told):
     def adopt(self, config: StaleConfig) -> None:
         """Take new settings. Under the lock."""
         self.config = config
-        self.fresh = min(config.refresh_after * (1 + config.jitter), config.max_stale)
+        self.longest = config.refresh_after * (1 + config.jitter)
+        self.fresh = min(self.longest, config.max_stale)
         self._classifier = Classifier(self.name, config.on, (), (), None)
         self.prefix = self.name.replace("%", "%25").replace(":", "%3A") + ":"
 
@@ -107,9 +109,23 @@ class StaleKeeper(Told):
         return not stored.empty and now - stored.born < limit
 
     def _in_disaster(self, key: str, error: Exception | None) -> bool:
-        state = getattr(self.config.breaker, "state", State.CLOSED)
-        refused = isinstance(error, CircuitOpenError) or (error is None and key in self._refused)
-        return refused or state is not State.CLOSED
+        breaker = self.config.breaker
+        if isinstance(error, CircuitOpenError):
+            return True
+        # Of a breaker further inside one sees what it refuses; a probe of its that fails is no end.
+        if key in self._refused and (error is None or breaker is None):
+            return True
+        if getattr(breaker, "mode", Mode.AUTO) in {Mode.DISABLED, Mode.OBSERVE}:
+            return False  # it lets calls through, wherever it stands
+        return getattr(breaker, "state", State.CLOSED) is not State.CLOSED
+
+    def answers(self, key: str, stored: Stored | None) -> bool:
+        """Tell whether what is stored is the answer to a call, without the origin: a value, or that it rests."""
+        now = self.clock.now()
+        if stored is None or now >= self.due(stored):
+            return False
+        rests = self.rests(stored) and not isinstance(self.config.disaster, Raise)
+        return rests or self.servable(key, stored, now)
 
     def is_failure(self, error: Exception) -> bool:
         """Tell whether an error is the origin's failure, and not the business's own."""
@@ -160,7 +176,7 @@ class StaleKeeper(Told):
             return None
         passed = self.clock.now() - asked  # it may have come back late
         age = entry.age + passed
-        if entry.due > passed and age < self.fresh:
+        if entry.due > passed and age < self.fresh and not entry.rests:
             next(self.counts.hits)
             return Fetched(entry.value, Source.CACHED, max(0.0, age))
         return None
@@ -178,15 +194,16 @@ class StaleKeeper(Told):
             if self._background >= self.config.max_background:
                 return False
             self._background += 1
-            places.append(1)  # no call in between: signals come after calls
+            places.append(self.owner)  # no call in between: signals come after calls
             return True
 
     def give_back(self, places: list[int]) -> None:
         """Take it out again; doing so twice is no error, for an interrupted start may have begun a thread."""
         with self.lock:
-            if places:
+            if (
+                places and places.pop() == self.owner
+            ):  # and not of the process this one was forked from
                 self._background -= 1
-                places.pop()
 
     # -- look ----------------------------------------------------------------------
 
@@ -195,6 +212,7 @@ class StaleKeeper(Told):
         with self.lock:
             self.counts = Counts()
             self._refused = {}
+            self.shelf.lost = False
         if self.shelf.store.local:
             command = EvictAll(self.prefix)
             self.drop(command)
@@ -220,7 +238,9 @@ def _given(found: Fetched | Passed) -> Fetched:
     """Return what a course came to, or raise what it passes to the caller."""
     if isinstance(found, Fetched):
         return found
+    context = found.error.__context__
     try:
         raise found.error.with_traceback(found.trace)
     finally:
-        del found  # the error leads to this frame: no cycle
+        found.error.__context__ = context  # what this caller is handling is not the others'
+        del found, context  # the error leads to this frame: no cycle

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import enum
 import inspect
-import itertools
-import threading
-import weakref
+import types
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
@@ -21,10 +19,11 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from breakerkit import _fields as fields
-from breakerkit import _fork as fork
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from breakerkit.stale._instances import Instances
 
 __all__ = ["AmbiguousKeyError"]
 
@@ -35,6 +34,8 @@ _PLAIN = frozenset(
         date, datetime, time, timedelta, timezone,
     }
 )  # fmt: skip
+#: How far a chain of decorators is followed; a mock may pretend to be wrapped for ever.
+_DEEPEST = 100
 #: Time zones whose ``repr`` says all of them.
 _ZONES = (timezone, ZoneInfo)
 
@@ -89,8 +90,12 @@ def _repr(value: Any) -> str:
     """
     zone = getattr(value, "tzinfo", None)
     if zone is not None and type(zone) not in _ZONES:
-        shown = repr(value.replace(tzinfo=None))  # two zones may look alike
-        return f"{shown} {type(zone).__qualname__} {value.tzname()} {value.utcoffset()}"
+        if getattr(type(zone), "__repr__", None) is object.__repr__:
+            raise AmbiguousKeyError(
+                f"{fields.show(value)}: its time zone, a {type(zone).__name__}, has no text that"
+                " tells it from others (__repr__): use zoneinfo, or give key="
+            )
+        return f"{value.replace(tzinfo=None)!r} {zone!r} {value.utcoffset()}"
     try:
         return repr(value)
     except ValueError as error:
@@ -117,57 +122,6 @@ def _of_a_class(value: Any, kind: type) -> str:
         " bytes, dates, UUIDs, enums, paths, classes, and tuples and frozensets of them; give"
         " key=, a function of the same arguments that returns one of these"
     )
-
-
-class Instances:
-    """Serial numbers for objects, kept as long as they live: an address may be used again, a number never."""
-
-    __slots__ = ("__weakref__", "_lock", "_next", "_numbers")
-
-    def __init__(self) -> None:
-        self._next = itertools.count(1)
-        self._numbers: dict[int, tuple[weakref.ref[Any], int]] = {}
-        self._lock = threading.RLock()
-        fork.remember(self)
-
-    def after_fork(self) -> None:
-        """Take a fresh lock in a forked child."""
-        self._lock = threading.RLock()
-
-    def number(self, one: Any) -> int:
-        """Return the number of an object.
-
-        Raises:
-            AmbiguousKeyError: it cannot be referred to weakly, so its end would not be seen.
-        """
-        known = self._numbers.get(id(one))
-        if known is not None and known[0]() is one:
-            return known[1]
-        address = id(one)
-
-        def forget(gone: Any) -> None:
-            found = self._numbers.get(address)
-            if found is not None and found[0] is gone:
-                del self._numbers[address]
-
-        try:
-            ref = weakref.ref(one, forget)
-        except TypeError:
-            raise AmbiguousKeyError(
-                f"{fields.show(one)}: the values of a method belong to its instance, and a"
-                f" {type(one).__name__} cannot be referred to weakly: add '__weakref__' to its"
-                " __slots__, or give key="
-            ) from None
-        with self._lock:
-            known = self._numbers.get(address)
-            if known is not None and known[0]() is one:
-                return known[1]  # another thread was first
-            number = next(self._next)
-            self._numbers[address] = ref, number
-        return number
-
-    def __len__(self) -> int:
-        return len(self._numbers)
 
 
 class KeyMaker:
@@ -231,13 +185,18 @@ class KeyMaker:
 
 def is_method(function: Any) -> bool:
     """Tell whether a function stands in a class and its first argument is the instance, or the class."""
-    while (inner := getattr(function, "__wrapped__", None)) is not None:
+    for _ in range(_DEEPEST):
+        inner = getattr(function, "__wrapped__", None)
+        if inner is None:
+            break
         function = inner
     where = getattr(function, "__qualname__", "").rpartition(".")[0]
     if not where or where.endswith("<locals>") or hasattr(function, "__self__"):
         return False
     code = getattr(function, "__code__", None)
-    return code is not None and code.co_varnames[:1] in {("self",), ("cls",)}
+    if not isinstance(code, types.CodeType) or not code.co_argcount:
+        return False
+    return code.co_varnames[0] in {"self", "cls"}
 
 
 def _signature(function: Any) -> inspect.Signature:

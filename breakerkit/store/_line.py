@@ -18,20 +18,39 @@ MOST_CHANCES = 64
 
 
 class Held:
-    """A value that is held, and whether it was read since it was looked at last."""
+    """A value that is held, or `NOTHING` and a refresh time.
 
-    __slots__ = ("keep_until", "refresh_at", "size", "stored_at", "ticket", "used", "value")
+    Attributes:
+        value: the value.
+        stored_at: when it came.
+        keep_until: when nobody wants it any more.
+        ticket: that of the attempt that brought it.
+        refresh_at: when the origin may be asked again.
+        rests: whether an attempt has set that which brought nothing to store.
+        fresh_until: when it is no longer younger than its refresh period; never, if it rests.
+        used: whether it was read since it was looked at last.
+        size: its bytes, where they are counted.
+    """
+
+    __slots__ = (
+        "fresh_until", "keep_until", "refresh_at", "rests", "size", "stored_at", "ticket", "used",
+        "value",
+    )  # fmt: skip
 
     def __init__(
         self, value: Any, stored_at: float, refresh_at: float, keep_until: float, ticket: int
     ) -> None:
         self.value = value
         self.stored_at = stored_at
-        self.refresh_at = refresh_at
+        self.refresh_at = self.fresh_until = refresh_at
         self.keep_until = keep_until
         self.ticket = ticket
-        self.used = False
+        self.rests = self.used = False
         self.size = 1
+
+    def rest(self, until: float) -> None:
+        """Let the origin not be asked before a moment, although it brought nothing new."""
+        self.refresh_at, self.fresh_until, self.rests = until, float("-inf"), True
 
 
 class Line(cachetools.FIFOCache[str, Held]):

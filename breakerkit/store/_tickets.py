@@ -35,16 +35,19 @@ _NONE = Open()
 class Tickets:
     """The attempts at all keys; a ticket is larger than all before it.
 
+    Args:
+        last: the last that was drawn elsewhere.
+
     Attributes:
         open: those that run, by key.
     """
 
     __slots__ = ("_given_up", "_last", "open")
 
-    def __init__(self) -> None:
+    def __init__(self, last: int = 0) -> None:
         # In the order of their last beginning; of its own kind for the reason of `Line`.
         self.open: OrderedDict[str, Open] = OrderedDict()
-        self._last = 0
+        self._last = last
         self._given_up = 0  # no attempt up to this ticket is known any more, but those in `open`
 
     def keys(self) -> list[str]:

@@ -55,11 +55,14 @@ class Entry:
         value: the value; `NOTHING` if only the refresh time is stored.
         age: seconds since it came from the origin; 0 with no value.
         due: seconds until the origin may be asked again; not positive: it may be now.
+        rests: whether that was set by an attempt that brought nothing to store, and not
+            by the value when it came; ``None``: the store does not know.
     """
 
     value: Any
     age: float
     due: float
+    rests: bool | None = attrs.field(default=None, eq=False)
 
 
 @attrs.frozen
@@ -94,7 +97,8 @@ class Write:
     """End an attempt with a value; return whether it was stored: nothing newer has been.
 
     If the key was invalidated since the attempt began, the value is stored and
-    the refresh is due at once.
+    the refresh is due at once. A value that the store cannot take leaves an older
+    one as it is, and moves its refresh time: the origin was asked.
 
     Attributes:
         key: the key.
@@ -151,7 +155,10 @@ class Release:
 
 @attrs.frozen
 class Put:
-    """Store a value as an attempt that began and ended just now would; running ones come too late."""
+    """Store a value as an attempt that began and ended just now would; running ones come too late.
+
+    So does what was there, also if the store cannot take the value.
+    """
 
     key: str
     value: Any

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from typing import TYPE_CHECKING, Any
 
 from breakerkit import _fields as fields
 from breakerkit import _fork as fork
-from breakerkit._log import fault_in, hook_name
 from breakerkit.clock import system_clock
 from breakerkit.store import commands as told
 from breakerkit.store._line import Held, Line
-from breakerkit.store._sizes import check, estimate
+from breakerkit.store._sizes import check, estimate, measured
 from breakerkit.store._tickets import Tickets
 from breakerkit.store.commands import NOTHING, Entry
 
@@ -23,6 +21,9 @@ if TYPE_CHECKING:
     from breakerkit.store._tickets import Open
 
 __all__ = ["MemoryStore"]
+
+#: Seconds that a value may seem to come from the future, where the clock is one that steps.
+MOST_AHEAD = 1.0
 
 
 class MemoryStore:
@@ -82,7 +83,8 @@ class MemoryStore:
         """Take a fresh lock in a forked child; what is held stays, attempts run in the parent."""
         whole = self._lock.acquire(blocking=False)
         self._lock = threading.RLock()
-        self._tickets = Tickets()
+        # What is held has tickets of the parent's: those of here are larger.
+        self._tickets = Tickets(self._tickets.draw())
         if not whole:  # another thread of the parent's was in the middle of a change
             self.entries.clear()  # readers have a hold of it
             self._line = Line(int(self._line.maxsize), self.entries)
@@ -98,29 +100,36 @@ class MemoryStore:
             raise TypeError(
                 f"{fields.show(command)}: must be a command of breakerkit.store.commands"
             )
+        # What takes long, or is the user's, runs before the lock is taken.
+        size = self._measured(command.value) if isinstance(command, told.Write | told.Put) else 1
         with self._lock:
             if self._torn:
                 self._mend()
-            return act(self, command, self.clock.now())
+            return act(self, command, self.clock.now(), size)
 
     async def do_async(self, command: told.Command) -> Any:
         """Do the same: it answers at once."""
         return self.do(command)
 
-    # -- commands, under the lock ------------------------------------------------
+    def _measured(self, value: Any) -> int | None:
+        """Return the size of a value, ``None`` if it may not be held."""
+        size = 1 if self._size_of is None else measured(self._size_of, value)
+        return None if size is None or size > self._line.maxsize else size
 
-    def _read(self, command: told.Read, now: float) -> Entry | None:
+    # -- commands, under the lock; the last argument is the size of a value that they bring --------
+
+    def _read(self, command: told.Read, now: float, _: Any) -> Entry | None:
         held = self._live(command.key, now)
         if held is None:
             return None
         held.used = True
         age = 0.0 if held.value is NOTHING else now - held.stored_at
-        return Entry(held.value, age, held.refresh_at - now)
+        return Entry(held.value, age, held.refresh_at - now, held.rests)
 
-    def _begin(self, command: told.Begin, now: float) -> int | None:
+    def _begin(self, command: told.Begin, now: float, _: Any) -> int | None:
         return self._tickets.begin(command.key, command.lease, command.owner, now)
 
-    def _write(self, command: told.Write, now: float) -> bool:
+    def _write(self, command: told.Write, now: float, size: int | None) -> bool:
         key, ticket, tickets = command.key, command.ticket or 0, self._tickets
         one, held = tickets.at(key), self.entries.get(key)
         if held is not None and held.value is NOTHING:
@@ -132,9 +141,14 @@ class MemoryStore:
         if ticket < newest or lost:
             return False
         tickets.written(key, ticket)
-        return self._hold(key, Held(command.value, now, now + due, now + command.keep, ticket))
+        if size is not None:
+            held = Held(command.value, now, now + due, now + command.keep, ticket)
+            self._hold(key, held, size)
+        elif (held := self._live(key, now)) is not None and held.value is not NOTHING:
+            held.rest(now + due)
+        return size is not None
 
-    def _postpone(self, command: told.Postpone, now: float) -> None:
+    def _postpone(self, command: told.Postpone, now: float, _: Any) -> None:
         key, ticket, tickets = command.key, command.ticket or 0, self._tickets
         one, held = tickets.at(key), self._live(key, now)
         newest = max(one.floor, one.due, held.ticket if held else 0)
@@ -143,41 +157,46 @@ class MemoryStore:
         if ticket < newest or lost:
             return
         if held is not None and held.value is not NOTHING:
-            held.refresh_at = now + command.due
+            held.rest(now + command.due)
             if command.empty:  # the refresh time outlives the value
                 held.keep_until = max(held.keep_until, held.refresh_at)
         elif command.empty:
             until = now + command.due
-            self._hold(key, Held(NOTHING, float("-inf"), until, until, ticket))
+            nothing = Held(NOTHING, now, until, until, ticket)
+            nothing.rest(until)
+            self._hold(key, nothing, 1)
 
-    def _release(self, command: told.Release, _now: float) -> None:
+    def _release(self, command: told.Release, _now: float, _: Any) -> None:
         key = command.key
         self._tickets.end(key, command.ticket or self._tickets.held_by(key, command.owner))
 
-    def _put(self, command: told.Put, now: float) -> bool:
+    def _put(self, command: told.Put, now: float, size: int | None) -> bool:
         key = command.key
         ticket = self._tickets.outdate(key)
-        return self._hold(
-            key, Held(command.value, now, now + command.due, now + command.keep, ticket)
-        )
+        if size is None:
+            self._drop(key)
+            return False
+        held = Held(command.value, now, now + command.due, now + command.keep, ticket)
+        self._hold(key, held, size)
+        return True
 
-    def _invalidate(self, command: told.Invalidate, now: float) -> None:
+    def _invalidate(self, command: told.Invalidate, now: float, _: Any = None) -> None:
         key = command.key
         self._tickets.invalidate(key)
         if (held := self.entries.get(key)) is not None:
             if held.value is NOTHING:
                 self._drop(key)
-            held.refresh_at = now
+            held.refresh_at = held.fresh_until = now
 
-    def _evict(self, command: told.Evict, _now: float) -> None:
+    def _evict(self, command: told.Evict, _now: float, _: Any = None) -> None:
         self._tickets.outdate(command.key)
         self._drop(command.key)
 
-    def _invalidate_all(self, command: told.InvalidateAll, now: float) -> None:
+    def _invalidate_all(self, command: told.InvalidateAll, now: float, _: Any) -> None:
         for key in self._keys(command.prefix):
             self._invalidate(told.Invalidate(key), now)
 
-    def _evict_all(self, command: told.EvictAll, now: float) -> None:
+    def _evict_all(self, command: told.EvictAll, now: float, _: Any) -> None:
         for key in self._keys(command.prefix):
             self._evict(told.Evict(key), now)
 
@@ -193,9 +212,9 @@ class MemoryStore:
         return [key for key in known if key.startswith(prefix)]
 
     def _live(self, key: str, now: float) -> Held | None:
-        """Return what is held and still wanted by somebody."""
+        """Return what is held and still wanted by somebody; of what comes from the future nobody knows how old it is."""
         held = self.entries.get(key)
-        if held is not None and now >= held.keep_until:
+        if held is not None and (now >= held.keep_until or held.stored_at > now + MOST_AHEAD):
             self._drop(key)
             return None
         return held
@@ -207,14 +226,10 @@ class MemoryStore:
             self._line.pop(key, None)
             self._torn = False
 
-    def _hold(self, key: str, held: Held) -> bool:
-        """Hold a value, if it may be; others make room. What cannot be measured leaves all as it is."""
-        line = self._line
-        if self._size_of is not None and not self._measure(held):
-            return False
+    def _hold(self, key: str, held: Held, size: int) -> None:
+        """Hold a value; others make room."""
+        line, held.size = self._line, size
         self._drop(key)
-        if held.size > line.maxsize:
-            return False
         self._torn = True
         while len(line) >= self._max:
             line.popitem()
@@ -222,20 +237,6 @@ class MemoryStore:
         self.entries[key] = held
         # What a signal handler has mended meanwhile is another line.
         self._torn = line is not self._line
-        return True
-
-    def _measure(self, held: Held) -> bool:
-        """Ask the user's function, or the value itself, for its bytes."""
-        assert self._size_of is not None
-        try:
-            size = self._size_of(held.value)
-            if not fields.is_number(size):
-                raise TypeError(f"size_of={fields.show(size)}: must return a number of bytes")
-        except Exception as error:
-            fault_in(f"size_of {hook_name(self._size_of)}", "memory store", error)
-            return False
-        held.size = max(1, math.ceil(size))
-        return True
 
     def _mend(self) -> None:
         """Make the line anew of what is held, after a change that did not end."""
@@ -258,7 +259,7 @@ class MemoryStore:
         )
 
 
-_ACTS: dict[type[Any], Callable[[MemoryStore, Any, float], Any]] = {
+_ACTS: dict[type[Any], Callable[[MemoryStore, Any, float, int | None], Any]] = {
     told.Read: MemoryStore._read,
     told.Begin: MemoryStore._begin,
     told.Write: MemoryStore._write,

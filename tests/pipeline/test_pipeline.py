@@ -399,6 +399,8 @@ def test_the_same_policy_twice(circuit: Circuit) -> None:
     db = circuit("db")
     with pytest.raises(ConfigError, match="'db' closed>: is in it twice"):
         pipeline(db, db)
+    with pytest.raises(ConfigError, match="'db' closed>: is in it twice, breaker= included"):
+        pipeline(stale_if_error("asks", breaker=db), db)
     with pytest.raises(ConfigError, match="is in it twice"):
         pipeline(db, pipeline(Notes("x", []), pipeline(db)))
 

@@ -151,8 +151,8 @@ def test_reconfigure(far, cached, origin, clock):
         new = c.reconfigure(refresh_after=1)
     assert (log[0].new, c.config) == (new, new)
     clock.advance(1)
-    assert c.fetch(1).source == "stale"  # it keeps its refresh time
-    clock.advance(1)
+    assert c.fetch(1).source == "fresh"  # a value is due by the period of today
+    clock.advance(0.5)
     assert call(1) == 2
     clock.advance(1)
     assert call(1) == 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import enum
 import functools
@@ -9,17 +10,21 @@ import gc
 import pathlib
 import pickle
 import uuid
+import weakref
+import xmlrpc.client
 from array import array
 from decimal import Decimal
 from fractions import Fraction
 from typing import NamedTuple
+from unittest.mock import AsyncMock, MagicMock, Mock, create_autospec
 from zoneinfo import ZoneInfo
 
 import pytest
 
-from breakerkit import AmbiguousKeyError, MemoryStore, NoCachedValueError
+from breakerkit import AmbiguousKeyError, MemoryStore, NoCachedValueError, pipeline
+from breakerkit.stale._instances import Instances
 from breakerkit.stale._origin import Origin as Around
-from breakerkit.stale.keys import Instances, KeyMaker, is_method, text
+from breakerkit.stale.keys import KeyMaker, is_method, text
 from breakerkit.testing import ManualClock
 from tests.stale.rig import Down, FarStore
 
@@ -474,3 +479,104 @@ def test_a_clock_of_the_stores_own(cached, clock):
     assert call(1) == call(1) == 1
     other.advance(2)
     assert call.stale_if_error.fetch(1).source == "fresh"
+
+
+class Locals:
+    """A class whose functions have locals that look like parameters."""
+
+    @staticmethod
+    def nothing():
+        self = 7
+        return self
+
+    @staticmethod
+    def one(key):
+        cls = key
+        return cls
+
+
+def test_a_local_variable_makes_no_method(cached):
+    """It is the first parameter that tells."""
+    assert cached()(Locals.nothing)() == 7
+    assert cached()(Locals.one)(3) == 3
+
+
+class Proxy:
+    """A stand-in for something remote: whatever attribute is asked for is another one."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def __getattr__(self, name):
+        if name.startswith("_breakerkit") or name == "__wrapped__":
+            return Proxy(f"{self.name}.{name}")
+        raise AttributeError(name)
+
+    def __call__(self, *args):
+        return self.name, args
+
+
+@pytest.mark.parametrize("make", [
+    lambda: Mock(return_value=7), lambda: Mock(spec=Proxy, return_value=7), lambda: MagicMock(return_value=7),
+    lambda: create_autospec(one, return_value=7),
+], ids=["mock", "spec", "magic", "autospec"])  # fmt: skip
+def test_a_mock_is_an_origin(make, cached):
+    """By itself, with a key of the user's, and in a pipeline."""
+    for around in (cached(), cached(key=lambda key: key), pipeline(cached())):
+        origin = make()
+        call = around(origin)
+        assert [call(1), call(1)] == [7, 7]
+        assert origin.call_count == 1
+
+
+def test_so_is_an_async_mock(cached):
+    """Awaited."""
+    origin = AsyncMock(return_value=7)
+    call = cached()(origin)
+    assert [asyncio.run(call(1)), asyncio.run(call(1))] == [7, 7]
+    assert origin.await_count == 1
+
+
+def test_a_proxy_that_has_every_attribute_is_an_origin(cached):
+    """Nobody follows what it pretends to be wrapped around for ever, nor takes it for a bound method."""
+    c = cached(key=lambda *args: args)
+    assert c.call(Proxy("add"), 1, 2) == ("add", (1, 2))
+    assert c.call(xmlrpc.client._Method(lambda name, args: (name, args), "add"), 3) == ("add", (3,))
+
+
+class Unnamed(dt.tzinfo):
+    """A zone without a text of its own."""
+
+    def utcoffset(self, _):
+        return dt.timedelta(hours=1)
+
+
+def test_two_time_zones_are_two_keys():
+    """Also where their offsets are the same at that moment; one that has no text is refused."""
+
+    class Named(Zone):
+        def __init__(self, name):
+            super().__init__(1)
+            self.name = name
+
+        def __repr__(self):
+            return f"Named({self.name!r})"
+
+    assert text(NOON.replace(tzinfo=Named("Rome"))) != text(NOON.replace(tzinfo=Named("Berlin")))
+    with pytest.raises(AmbiguousKeyError, match="a Unnamed, has no text that tells it from others"):
+        text(NOON.replace(tzinfo=Unnamed()))
+
+
+def test_a_number_is_not_lost_to_a_newcomer_at_the_old_address():
+    """An object's end may be seen when its address is somebody else's already."""
+    instances = Instances()
+
+    class Thing:
+        pass
+
+    thing = Thing()
+    number = instances.number(thing)
+    ref, _ = instances._numbers[id(thing)]
+    instances._numbers[id(thing)] = (weakref.ref(thing), number + 1)  # that of the newcomer
+    ref.__callback__(ref)
+    assert len(instances) == 1

@@ -22,6 +22,7 @@ class Kept:
 
     def __init__(self, value, born, due):
         self.value, self.born, self.due = value, born, due
+        self.rests = False  # whether a failure has set the refresh time
 
 
 NOTHING = object()
@@ -141,7 +142,7 @@ class Against(RuleBasedStateMachine):
         resting = kept is not None and now < kept.due
         if resting and young:
             age = now - kept.born
-            return 0, "cached" if age < REFRESH else "stale", kept.value, age
+            return 0, "stale" if kept.rests else "cached", kept.value, age
         if resting and self.disaster is not None:
             return 0, "disaster", self.disaster, None
         if self.foreign:
@@ -150,7 +151,7 @@ class Against(RuleBasedStateMachine):
             self.model[key] = Kept(self.runs + 1, now, now + REFRESH)
             return 1, "fresh", self.runs + 1, 0
         if young:
-            kept.due = now + REFRESH
+            kept.due, kept.rests = now + REFRESH, True
             return 1, "stale", kept.value, now - kept.born
         if self.disaster is None:
             return 1, "disaster", "raised", None
