@@ -247,7 +247,7 @@ class StaleCache(Policy):
         return self.info()
 
     def reconfigure(self, config: StaleConfig | None = None, /, **changes: Any) -> StaleConfig:
-        """Swap the settings at once; what is stored keeps its refresh times.
+        """Swap the settings at once; values are due by the refresh period of now, an origin that rests keeps its rest.
 
         Args:
             config: a whole config; the present one if not given.

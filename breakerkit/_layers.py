@@ -142,7 +142,9 @@ def to_policies(policies: Any) -> Any:
         )
     twice = _twice(policies)
     if twice is not None:
-        return fields.fault(twice, "is in it twice, breaker= included: each call would ask it twice")
+        return fields.fault(
+            twice, "is in it twice, breaker= included: each call would ask it twice"
+        )
     return tuple(policies)
 
 

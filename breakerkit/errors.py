@@ -262,7 +262,7 @@ class NoCachedValueError(BreakerkitError):
 
 
 class OriginRestingError(CallRejectedError, NoCachedValueError):
-    """Say the same of an origin that was not asked: a policy refused the call, or it rests.
+    """Say the same of an origin that was not asked: a policy inside refused the call.
 
     Attributes:
         key: the key that was asked for.

@@ -12,7 +12,7 @@ import types
 from typing import TYPE_CHECKING, Any, Protocol
 
 from breakerkit import _ambient as ambient
-from breakerkit._ambient import OVER
+from breakerkit._ambient import AROUND, OVER
 from breakerkit._log import hook_name
 from breakerkit._shell._deferred import around_deferred
 from breakerkit._shell._shapes import Shape, runs_later
@@ -65,38 +65,39 @@ class Limiter(Protocol):
 def limit_plain(limiter: Limiter, function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a bare function that runs ``function`` under a limit it may ask for.
 
-    The body is written out because every call pays for it. Setting the limit
-    is inside the ``try`` and putting it back comes first after it: an interrupt
-    anywhere between leaves no limit behind.
+    The body is written out because every call pays for it. So the limit is not
+    taken back afterwards, which takes as long as to set it: it is over, and one
+    that is over is none. Setting it is inside the ``try`` and ending it comes
+    first after it: an interrupt anywhere between leaves no limit in force.
     """
     plain: type = type(None)  # the last type seen that is not deferred work
-    get, put, undo = ambient.limit.get, ambient.limit.set, ambient.limit.reset
+    get, put = ambient.limit.get, ambient.limit.set
     clock, ticks = limiter.clock, limiter.ticks
 
     def limited(*args: Any, **kwargs: Any) -> Any:
         nonlocal plain
         outer = get()
-        if outer is not None:
+        if outer is not None and (outer[AROUND] is not None or not outer[OVER]):
             return run_step(limiter, outer, function, args, kwargs)
         next(ticks)
         terms = limiter.terms
         end = clock.now() + terms.seconds
         limit: Limit = [end, terms, None, None, False]
         try:
-            token = put(limit)
+            put(limit)
             # Passing on no keywords as no keywords saves CPython a copy of nothing.
             value = function(*args, **kwargs) if kwargs else function(*args)
         except BaseException as error:
-            put(None)
             limit[OVER] = True
             limiter.failed(error, end)
             raise
-        undo(token)
+        limit[OVER] = True
         if type(value) is not plain:
             if runs_later(type(value)):
+                put(None)
+                limit[OVER] = False  # a future's work may be under way, under it
                 return limit_deferred(limiter, value, functools.partial(ambient.end, limit, None))
             plain = type(value)
-        limit[OVER] = True
         if clock.now() >= end:
             limiter.late()
         return value

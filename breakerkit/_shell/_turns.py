@@ -5,7 +5,7 @@ from __future__ import annotations
 import types
 from typing import TYPE_CHECKING, Any, Protocol
 
-from breakerkit._ambient import limit
+from breakerkit._ambient import AROUND, OVER, limit
 from breakerkit._shell._shapes import Shape, runs_later
 from breakerkit._shell._streams import async_generator_of, carry_on, run_generator
 from breakerkit._shell._tries import Work, run_coroutine, run_plain
@@ -67,7 +67,9 @@ def plain(  # noqa: C901  # written out
             elif not isinstance(args[0], type):  # of classes each is asked for itself
                 other = first
         member = source.ready
-        if member is None or limit.get() is not None:
+        if member is None or (
+            (one := limit.get()) is not None and (one[AROUND] is not None or not one[OVER])
+        ):
             member = quick()
         if member is None or (entry := member.gate.fast) is None:
             return run_plain(source.begin(Work(function, args[:own], args[own:], kwargs)))
@@ -119,7 +121,9 @@ def coroutine(  # noqa: C901  # see above
             elif not isinstance(args[0], type):
                 other = first
         member = source.ready
-        if member is None or limit.get() is not None:
+        if member is None or (
+            (one := limit.get()) is not None and (one[AROUND] is not None or not one[OVER])
+        ):
             member = quick()
         if member is None or (entry := member.gate.fast) is None:
             work = Work(function, args[:own], args[own:], kwargs, True)

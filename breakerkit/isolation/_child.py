@@ -29,7 +29,7 @@ _PR_SET_PDEATHSIG = 1
 
 def request(call: Any, limit: ambient.Limit | None) -> bytes:
     """Return a call, packed, and the time it has left, as one message."""
-    left = None
+    left, limit = None, ambient.live(limit)
     if limit is not None and limit[0] != ambient.NEVER:
         seconds, bound = ambient.binding(limit)
         left = (bound[1].name, seconds, bound[1].seconds)

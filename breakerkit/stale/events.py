@@ -25,8 +25,8 @@ class Source(enum.StrEnum):
     """Where the value of one call came from."""
 
     FRESH = "fresh"  # the origin has just answered
-    CACHED = "cached"  # stored, and younger than the refresh period
-    STALE = "stale"  # stored, and older: the origin failed, is slow, or rests
+    CACHED = "cached"  # stored, and not due
+    STALE = "stale"  # stored: the origin has failed, is slow, or rests since it failed
     DISASTER = "disaster"  # there was nothing to serve
 
 
@@ -41,7 +41,7 @@ class ValueRefreshed(Event):
 
 @attrs.frozen(slots=False)
 class RefreshFailed(Event):
-    """The origin failed. ``served``: whether a stored value was young enough to be served instead."""
+    """The origin failed. ``served``: whether a value was known that was young enough to be served instead."""
 
     key: str
     error: Exception
