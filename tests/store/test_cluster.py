@@ -65,6 +65,29 @@ def test_scripts_are_loaded_again_on_each_node(world, cluster):
         assert do(Put(key, 1, 10, 100)) is True
 
 
+def test_connections_that_nobody_uses_are_let_go_on_all_nodes(cluster, runner):
+    """And made again when they are needed; before there is a client there is nothing to do."""
+    store = RedisStore(cluster.url, cluster=True, timeout=TIMEOUT)
+    store._clients.sync().forget()
+    for key in KEYS:
+        store.do(Put(key, 1, 10, 100))
+    store._clients.sync().forget()
+    pools = [node.redis_connection.connection_pool for node in store._clients.sync().client().get_nodes()
+             if node.redis_connection]  # fmt: skip
+    assert [one for pool in pools for one in pool._connections if one.is_connected] == []
+    assert store.do(Read(KEYS[0])).value == 1
+    store.close()
+
+    async def main() -> None:
+        for key in KEYS:
+            await store.do_async(Read(key))
+        await (await store._clients.here()).forget()
+        assert (await store.do_async(Read(KEYS[0]))).value == 1
+        await store.aclose()
+
+    runner.run(main())
+
+
 def test_a_cluster_client_of_one_side_serves_both(cluster, runner):
     """The other is made from its nodes."""
     with redis.RedisCluster.from_url(cluster.url, protocol=2) as client:

@@ -20,6 +20,7 @@ from breakerkit.store.redis import _places
 from breakerkit.store.redis._faults import Doubt
 from breakerkit.store.redis._looks import LOOKS, Beat, Looks
 from breakerkit.store.redis._places import MOST_WAITED, LoopPlaces, Place, Places
+from breakerkit.store.redis._replies import PIECE
 from breakerkit.testing import ManualClock
 from tests.concurrency import tracing
 from tests.servers import Server, until
@@ -423,16 +424,17 @@ def test_a_time_is_over_after_so_many_looks():
     assert (looks.over, over) == (True, [1])
 
 
-def test_a_time_begins_anew_with_what_comes():
-    """As long as more of a reply is there at each look."""
+def test_a_time_is_longer_by_what_comes():
+    """Each megabyte of a reply has as long again; what is less than that has no more time."""
     loop: Any = Loop()
     size = 0
     looks = Looks(loop, 1.0, lambda: None, lambda: size)
     for number in range(1, 20):
-        size = number
+        size = number * PIECE // LOOKS
         loop.turn(number)
     assert looks.over is False
-    for number in range(20, 20 + LOOKS):
+    for number in range(20, 20 + 2 * LOOKS):
+        size += 1
         loop.turn(number)
     assert looks.over is True
     looks.stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import enum
 import gc
 import logging
 import os
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import threading
 import weakref
+from collections import Counter, OrderedDict, defaultdict
 from datetime import timedelta
 from typing import Any
 
@@ -35,7 +37,9 @@ from breakerkit.store.commands import (
     Write,
 )
 from breakerkit.store.redis._loop_lane import LoopLane
-from breakerkit.store.redis._scripts import READ, Script
+from breakerkit.store.redis._script import Script
+from breakerkit.store.redis._scripts import READ
+from breakerkit.store.redis._serializers import Packing
 from breakerkit.store.redis._through import Through
 from breakerkit.testing import ManualClock
 from tests.servers import Server, until
@@ -500,7 +504,7 @@ def test_what_is_in_use_when_it_is_closed_is_closed_afterwards(valkey, runner):
         loop_way = await store._clients.here()
         connection = loop_way._idle.pop()
         await store.aclose()
-        await loop_way._back(connection)
+        loop_way._back(connection)
         assert loop_way._idle == []
 
     runner.run(main())
@@ -883,6 +887,47 @@ def test_a_value_that_comes_back_as_another_is_told_once(store, caplog):
     assert [record.getMessage() for record in caplog.records] == [
         f"{store.name}: a value comes back from the store as another one: dict"
     ]
+
+
+class Level(enum.IntEnum):
+    """A number with a name."""
+
+    LOW = 1
+
+
+@pytest.mark.parametrize("serializer", ["json", "msgspec"])
+@pytest.mark.parametrize("value", [
+    Counter("a"), defaultdict(list, a=[1]), OrderedDict(a=1), Level.LOW, {"a": Level.LOW}, [[{"a": Counter()}]],
+    {"a": True, "b": (1,)}, [1, [2.0, (3,)]],
+])  # fmt: skip
+def test_a_value_that_comes_back_as_another_type_is_told(pair, caplog, serializer, value):
+    """Though it is equal: the next caller of a Counter would get a KeyError for what is 0 to the first."""
+    (store,) = pair(serializer)
+    assert store.do(Put("k", value, 10, 100)) is True
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{store.name}: a value comes back from the store as another one: {type(value).__qualname__}"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "back"),
+    [(1, b"1:json:2"), (1, b"1:json:"), ([1, 2], b"1:json:[1,3]"), ([1], b"1:json:[1,1]")],
+)
+def test_another_value_is_seen(value, back):
+    """Also one that cannot be read at all."""
+    assert Packing("json").alters(value, back) is True
+
+
+@pytest.mark.parametrize("serializer", ["json", "msgspec"])
+@pytest.mark.parametrize("value", [
+    float("nan"), [float("nan"), 1.5], {"a": {"b": [float("nan"), None, True, "x", -0.0]}}, {}, [], [[], {}], "",
+    {"a": [1, 2.5, {"b": None}], "c": "d"},
+])  # fmt: skip
+def test_a_value_that_comes_back_the_same_is_not_told(pair, caplog, serializer, value):
+    """Also one that is no number: it is not equal to itself, and comes back all the same."""
+    (store,) = pair(serializer)
+    assert store.do(Put("k", value, 10, 100)) is True
+    assert caplog.records == []
 
 
 def test_a_value_that_compares_as_it_likes_is_told_too(pair, caplog):

@@ -14,6 +14,8 @@ MICRO = 1_000_000
 LONGEST = 3_000_000_000.0
 #: Commands with a value.
 VALUES = (told.Write, told.Put)
+#: What the server answers where it answers something; nothing of a value that was not sent.
+ANSWERS: dict[type[Any], Any] = {told.Begin: int, **dict.fromkeys(VALUES, int | None)}
 
 
 def _micro(seconds: float) -> int:

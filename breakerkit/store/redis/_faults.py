@@ -2,15 +2,50 @@
 
 from __future__ import annotations
 
+import re
 from time import monotonic
+from typing import TYPE_CHECKING
 
 import redis.exceptions
 
 from breakerkit.store.commands import StoreBusyError
+from breakerkit.store.redis._refusals import RefusedError
+
+if TYPE_CHECKING:
+    from redis.exceptions import ResponseError
 
 #: What redis-py says when all connections of a pool are in use; older versions have no type for it.
 _NO_ROOM = ("No connection available.", "Too many connections")
 _NO_ROOM_TYPE: type[Exception] | None = getattr(redis.exceptions, "MaxConnectionsError", None)
+
+
+#: How the errors of a server begin that refuse writing alone: it may be read.
+_REFUSALS = re.compile(r"\b(READONLY|NOREPLICAS|MISCONF|OOM)\b")
+
+
+def answered(error: ResponseError) -> Exception:
+    """Return what to raise for an error that a server has answered."""
+    if isinstance(error, redis.exceptions.ReadOnlyError):
+        return RefusedError("READONLY")
+    if isinstance(error, redis.exceptions.OutOfMemoryError):
+        return RefusedError("OOM")
+    found = _REFUSALS.search(str(error))
+    return RefusedError(found[0]) if found else error
+
+
+def too_large(size: int) -> StoreBusyError:
+    """Return the error for a command that took too long, and is so large that this need not surprise."""
+    return StoreBusyError(f"a value of {size} bytes took longer than the timeout")
+
+
+def closing(error: BaseException) -> BaseException:
+    """Return why a coroutine ends: what is closed with its loop cannot await, and redis-py tries."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, GeneratorExit):
+            return cause
+        cause = cause.__context__
+    return error
 
 
 def no_room(error: Exception) -> bool:

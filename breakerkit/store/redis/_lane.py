@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import select
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -10,80 +9,20 @@ from redis.exceptions import ConnectionError as LostError
 from redis.exceptions import NoScriptError, ResponseError
 from redis.exceptions import TimeoutError as LateError
 
-from breakerkit.store.commands import StoreBusyError
-from breakerkit.store.redis._faults import Doubt
+from breakerkit.store.redis._faults import Doubt, answered, too_large
+from breakerkit.store.redis._line import Line
 from breakerkit.store.redis._places import Places
+from breakerkit.store.redis._replies import PIECE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from breakerkit.store.redis._scripts import Script
+    from breakerkit.store.redis._script import Script
 
 #: Keys that are looked for, and changed, at once: a server does nothing else meanwhile.
 BATCH = 200
-#: Bytes that have a timeout of their own: what is larger than this is sent in such pieces.
-PIECE = 1_000_000
 #: Timeouts after which a thread that waited for one has been held up itself.
 ON_TIME = 1.3
-
-
-def pieces(packed: bytes) -> list[Any]:
-    """Return a command as what is sent at once."""
-    if len(packed) <= PIECE:
-        return [packed]
-    whole = memoryview(packed)
-    return [whole[first : first + PIECE] for first in range(0, len(packed), PIECE)]
-
-
-def too_large(size: int) -> StoreBusyError:
-    """Return the error for a command that took too long, and is so large that this need not surprise."""
-    return StoreBusyError(f"a value of {size} bytes took longer than the timeout")
-
-
-class Line:
-    """A connection, and whether the other end has hung up."""
-
-    __slots__ = ("_poll", "connection")
-
-    def __init__(self, connection: Any) -> None:
-        self.connection = connection
-        self._poll: Any = None
-
-    def open(self) -> None:
-        """Connect."""
-        self.connection.connect()
-        socket = getattr(self.connection, "_sock", None)
-        if socket is not None and hasattr(select, "poll"):  # not everywhere
-            self._poll = select.poll()
-            self._poll.register(socket, select.POLLIN)
-
-    def sound(self) -> bool:
-        """Tell whether it can be used: nobody has hung up, and no reply is left of something else."""
-        if self._poll is not None and not self._poll.poll(0):
-            return True
-        try:
-            return not self.connection.can_read()  # with TLS there may be more than replies
-        except (LostError, OSError):
-            return False
-
-    def ask(self, packed: bytes) -> Any:
-        """Send a command and return the reply to it."""
-        connection = self.connection
-        sent = pieces(packed)
-        for piece in sent:
-            connection.send_packed_command([piece])
-        if len(sent) > 1:  # most of it may be under way
-            connection.can_read(connection.socket_timeout * len(sent))
-        return connection.read_response(True)
-
-    def run(self, script: Script, keys: list[bytes], args: tuple[Any, ...]) -> None:
-        """Run a script for some keys."""
-        try:
-            self.connection.send_command("EVALSHA", script.digest, len(keys), *keys, *args)
-            self.connection.read_response(True)
-        except NoScriptError:
-            self.connection.send_command("EVAL", script.text, len(keys), *keys, *args)
-            self.connection.read_response(True)
 
 
 class Lane:
@@ -118,38 +57,49 @@ class Lane:
                 reply = line.ask(packed)
             except NoScriptError:
                 reply = line.ask(script.packed(key, args, known=False))
-        except ResponseError:
-            self._back(line)
-            raise  # that was an answer
-        except LateError as error:
-            line.connection.disconnect()
-            if len(packed) > PIECE:
-                raise too_large(len(packed)) from None
-            raise self._blamed(error, began) from None
-        except BaseException:
-            line.connection.disconnect()  # a reply may be on its way, which is nobody else's
-            raise
+        except BaseException as error:
+            raise self._failed(line, error, began, len(packed)) from None
         self._doubt.answered()
         self._back(line)
         return reply
 
     def sweep(self, script: Script, pattern: bytes, args: tuple[Any, ...]) -> None:
         """Run a script on all keys like ``pattern``."""
-        line = self._line(monotonic())
-        connection = line.connection
-        cursor: Any = b"0"
+        began = monotonic()
+        line, cursor = self._line(began), b"0"
         try:
             while True:
-                connection.send_command("SCAN", cursor, "MATCH", pattern, "COUNT", BATCH)
-                cursor, keys = connection.read_response(True)
+                began = monotonic()
+                cursor, keys = line.scan(cursor, pattern, BATCH)
                 if keys:
+                    began = monotonic()
                     line.run(script, keys, args)
                 if cursor == b"0":
                     break
-        except BaseException:
-            connection.disconnect()
-            raise
+        except BaseException as error:
+            raise self._failed(line, error, began, 0) from None
         self._back(line)
+
+    def _failed(self, line: Line, error: BaseException, began: float, size: int) -> BaseException:
+        """Return what to raise for what came instead of a reply; what may be dead is not used again."""
+        if isinstance(error, ResponseError):
+            self._back(line)
+            return answered(error)
+        line.close()  # a reply may be on its way, which is nobody else's
+        if isinstance(error, LateError | LostError):
+            self.forget()
+        if not isinstance(error, LateError):
+            return error
+        return too_large(size) if size > PIECE else self._blamed(error, began)
+
+    def forget(self) -> None:
+        """Close what nobody uses: a way that has lost one connection may have lost them all."""
+        while True:
+            try:
+                line = self._idle.pop()
+            except IndexError:
+                return
+            line.close()
 
     def _blamed(self, error: Exception, began: float) -> Exception:
         return self._doubt.about(error, began, late=monotonic() - began > self._on_time)
@@ -164,15 +114,19 @@ class Lane:
                 break
             if line.sound():
                 return line
-            line.connection.disconnect()
+            line.close()
         line = Line(self._make())
         try:
             line.open()
-        except LateError as error:
-            raise self._blamed(error, began) from None
+        except BaseException as error:
+            line.close()
+            raise (self._blamed(error, began) if isinstance(error, LateError) else error) from None
         return line
 
     def _back(self, line: Line) -> None:
+        if not line.clean:
+            line.close()
+            return
         self._idle.append(line)
         if self._closed:
             self.close()
@@ -180,9 +134,4 @@ class Lane:
     def close(self) -> None:
         """Close what nobody uses; the rest is closed when it comes back."""
         self._closed = True
-        while True:
-            try:
-                line = self._idle.pop()
-            except IndexError:
-                return
-            line.connection.disconnect()
+        self.forget()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from breakerkit.store.redis._replies import MOST_PIECES, PIECE
+
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
@@ -19,11 +21,18 @@ class Looks:
     It is cut into some looks, each of which is the loop's: one that was held up
     has replies to read first.
 
+    Args:
+        loop: the loop.
+        seconds: how long it is.
+        then: what is called when it is over.
+        size: says how many bytes have come of what is waited for; each further
+            megabyte has as long again.
+
     Attributes:
         over: whether it is over.
     """
 
-    __slots__ = ("_left", "_loop", "_seen", "_size", "_step", "_then", "_timer", "over")
+    __slots__ = ("_grants", "_left", "_loop", "_seen", "_size", "_step", "_then", "_timer", "over")
 
     def __init__(
         self,
@@ -37,7 +46,7 @@ class Looks:
         self._step = seconds / LOOKS
         self._then = then
         self._size = size
-        self._seen = 0
+        self._seen, self._grants = 0, MOST_PIECES
         self.again()
         self._timer = loop.call_later(self._step, self._look)
 
@@ -46,15 +55,21 @@ class Looks:
         self._left = LOOKS * times
 
     def _look(self) -> None:
-        if self._size is not None and (size := self._size()) != self._seen:
-            self._seen = size
-            self.again()
+        if self._size is not None:
+            self._grow(self._size())
         self._left -= 1
         if self._left > 0:
             self._timer = self._loop.call_later(self._step, self._look)
             return
         self.over = True
         self._then()
+
+    def _grow(self, size: int) -> None:
+        if size - self._seen >= PIECE and self._grants > 0:
+            self._grants -= 1
+            self._seen = size
+            self._left += LOOKS
+        self._seen = min(size, self._seen)
 
     def stop(self) -> None:
         """Look no more."""

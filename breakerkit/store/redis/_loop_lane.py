@@ -5,38 +5,37 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from redis.exceptions import ConnectionError as LostError
 from redis.exceptions import NoScriptError, ResponseError
 from redis.exceptions import TimeoutError as LateError
 
-from breakerkit.store.redis._lane import BATCH, PIECE, pieces, too_large
+from breakerkit.store.redis._faults import answered, closing, too_large
+from breakerkit.store.redis._lane import BATCH
 from breakerkit.store.redis._looks import Looks
+from breakerkit.store.redis._loop_line import LoopLine
 from breakerkit.store.redis._places import LoopPlaces
+from breakerkit.store.redis._replies import PIECE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
     from typing import Self
 
-    from breakerkit.store.redis._scripts import Script
+    from breakerkit.store.redis._script import Script
 
 
 class _Limit:
     """Ends what takes too long, as ``asyncio.timeout`` does, by the time of `Looks`."""
 
-    __slots__ = ("_connection", "_looks", "_timeout", "again")
+    __slots__ = ("_looks", "_timeout", "again")
 
-    def __init__(self, connection: Any, seconds: float) -> None:
+    def __init__(self, line: LoopLine, seconds: float) -> None:
         loop = asyncio.get_running_loop()
-        self._connection = connection
         self._timeout = asyncio.timeout(None)
         self._looks = Looks(
-            loop, seconds, lambda: self._timeout.reschedule(loop.time()), self._size
+            loop, seconds, lambda: self._timeout.reschedule(loop.time()), lambda: line.came
         )
         self.again = self._looks.again
-
-    def _size(self) -> int:
-        """Return the bytes that have come of a large reply."""
-        return len(getattr(getattr(self._connection, "_reader", None), "_buffer", b""))
 
     async def __aenter__(self) -> Self:
         await self._timeout.__aenter__()
@@ -73,101 +72,81 @@ class LoopLane:
         self.places = LoopPlaces(most, timeout)
         self._make = make
         self._timeout = timeout
-        self._idle: list[Any] = []
+        self._idle: list[LoopLine] = []
         self._closed = False
 
     async def exchange(self, script: Script, key: bytes, args: tuple[Any, ...]) -> Any:
         """Run a script for one key; the server gets its text if it does not know it, or any more."""
-        connection = self._connection()
+        line = self._line()
         packed = script.packed(key, args, known=True)
         try:
-            async with _Limit(connection, self._timeout) as limit:
-                if not connection.is_connected:
-                    await connection.connect()
+            async with _Limit(line, self._timeout) as limit:
+                if not line.opened:
+                    await line.open()
                     limit.again()
                 try:
-                    reply = await _ask(connection, packed, limit)
+                    reply = await line.ask(packed, limit.again)
                 except NoScriptError:
                     limit.again()
-                    reply = await _ask(connection, script.packed(key, args, known=False), limit)
-        except ResponseError:
-            await self._back(connection)
-            raise  # that was an answer
-        except LateError as error:
-            await connection.disconnect(nowait=True)
-            raise (error if len(packed) <= PIECE else too_large(len(packed))) from None
-        except BaseException:
-            await connection.disconnect(nowait=True)  # a reply may come, which is nobody else's
-            raise
-        await self._back(connection)
+                    reply = await line.ask(script.packed(key, args, known=False), limit.again)
+        except BaseException as error:
+            raise self._failed(line, error, len(packed)) from None
+        self._back(line)
         return reply
 
     async def sweep(self, script: Script, pattern: bytes, args: tuple[Any, ...]) -> None:
         """Run a script on all keys like ``pattern``."""
-        connection = self._connection()
-        cursor: Any = b"0"
+        line, cursor = self._line(), b"0"
         try:
-            async with _Limit(connection, self._timeout) as limit:
-                await connection.connect()
+            async with _Limit(line, self._timeout) as limit:
+                if not line.opened:
+                    await line.open()
                 while True:
                     limit.again()
-                    await connection.send_command("SCAN", cursor, "MATCH", pattern, "COUNT", BATCH)
-                    cursor, keys = await connection.read_response(True)
+                    cursor, keys = await line.scan(cursor, pattern, BATCH, limit.again)
                     if keys:
                         limit.again()
-                        await _run(connection, script, keys, args)
+                        await line.run(script, keys, args, limit.again)
                     if cursor == b"0":
                         break
-        except BaseException:
-            await connection.disconnect(nowait=True)
-            raise
-        await self._back(connection)
+        except BaseException as error:
+            raise self._failed(line, error, 0) from None
+        self._back(line)
 
-    def _connection(self) -> Any:
+    def _failed(self, line: LoopLine, error: BaseException, size: int) -> BaseException:
+        """Return what to raise for what came instead of a reply; what may be dead is not used again."""
+        if isinstance(error, ResponseError):
+            self._back(line)
+            return answered(error)
+        line.close()  # a reply may be on its way, which is nobody else's
+        if isinstance(error, LateError | LostError):
+            self._drop()
+        return too_large(size) if isinstance(error, LateError) and size > PIECE else closing(error)
+
+    async def forget(self) -> None:
+        """Close what nobody uses: a way that has lost one connection may have lost them all."""
+        self._drop()
+
+    def _drop(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
+
+    def _line(self) -> LoopLine:
         """Return a connection that nobody else has."""
         while self._idle:
-            connection = self._idle.pop()
-            if _sound(connection):
-                return connection
-            connection._close()
-        return self._make()
+            line = self._idle.pop()
+            if line.sound():
+                return line
+            line.close()
+        return LoopLine(self._make())
 
-    async def _back(self, connection: Any) -> None:
-        if self._closed:
-            await connection.disconnect(nowait=True)
+    def _back(self, line: LoopLine) -> None:
+        if self._closed or not line.clean:
+            line.close()
         else:
-            self._idle.append(connection)
+            self._idle.append(line)
 
     async def close(self) -> None:
         """Close what nobody uses; the rest is closed when it comes back."""
         self._closed = True
-        while self._idle:
-            await self._idle.pop().disconnect(nowait=True)
-
-
-def _sound(connection: Any) -> bool:
-    """Tell whether a connection can be used: nobody has hung up, and nothing is left of something else."""
-    reader = connection._reader
-    return (
-        reader is not None
-        and not reader.at_eof()
-        and reader.exception() is None
-        and not getattr(reader, "_buffer", b"")
-    )
-
-
-async def _ask(connection: Any, packed: bytes, limit: _Limit) -> Any:
-    sent = pieces(packed)
-    for piece in sent:
-        await connection.send_packed_command([piece])
-        limit.again(len(sent))  # most of it may be under way
-    return await connection.read_response(True)
-
-
-async def _run(connection: Any, script: Script, keys: list[bytes], args: tuple[Any, ...]) -> None:
-    try:
-        await connection.send_command("EVALSHA", script.digest, len(keys), *keys, *args)
-        await connection.read_response(True)
-    except NoScriptError:
-        await connection.send_command("EVAL", script.text, len(keys), *keys, *args)
-        await connection.read_response(True)
+        self._drop()

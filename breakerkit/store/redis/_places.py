@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import weakref
 from collections import deque
 from queue import Empty, SimpleQueue
@@ -13,9 +14,6 @@ from breakerkit.store.redis._looks import Looks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from breakerkit.store.redis._clients import Clients
-    from breakerkit.store.redis._scripts import Script
 
 #: Timeouts for which one waits in line. It moves as long as the server answers; once one
 #: has waited in vain for a reply the breaker is open, and lets go of all who come to the front.
@@ -104,6 +102,8 @@ class LoopPlaces:
         looks = Looks(loop, self._patience, lambda: _end(turn))
         try:
             place = await turn
+        except GeneratorExit:
+            raise  # the loop may be closed, and what came goes back by itself
         except BaseException:
             if not turn.cancel() and not turn.cancelled() and (place := turn.result()):
                 self.leave(place)  # it came just as the task was cancelled
@@ -119,7 +119,9 @@ class LoopPlaces:
         line = self._line
         while line:
             turn = line.popleft()
-            if not turn.done():
+            if turn.done():
+                continue
+            with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits there
                 turn.set_result(place)
                 return
         self._free.append(place)
@@ -127,36 +129,6 @@ class LoopPlaces:
     def back(self, place: Place) -> None:
         """Take a place back, in whatever thread its last holder was forgotten."""
         self._free.append(place)
-
-
-def in_line(clients: Clients, send: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that waits for a place before it sends."""
-
-    def sent(script: Script, key: bytes, args: tuple[Any, ...]) -> Any:
-        way = clients.sync()
-        places = way.places
-        place = places.enter()
-        try:
-            return send(way, script, key, args)
-        finally:
-            places.leave(place)
-
-    return sent
-
-
-def in_line_async(clients: Clients, send: Callable[..., Any]) -> Callable[..., Any]:
-    """Do the same for tasks."""
-
-    async def sent(script: Script, key: bytes, args: tuple[Any, ...]) -> Any:
-        way = clients.there() or await clients.here()
-        places = way.places
-        place = places.take() or await places.enter()
-        try:
-            return await send(way, script, key, args)
-        finally:
-            places.leave(place)
-
-    return sent
 
 
 def _end(turn: asyncio.Future[Place | None]) -> None:

@@ -3,11 +3,12 @@
 A key is one hash, so that all of it lives on one node of a cluster:
 
     v  the value, serialized
-    m  when it was stored, when the refresh is due, when nobody wants it any more, its ticket;
-       "stored" is 0 where only a refresh time is kept
+    m  when it was stored, when the refresh is due, when nobody wants it any more, its ticket,
+       since when the refresh is due then, and whether that comes of an attempt that brought
+       nothing to store; "stored" is 0 where only a refresh time is kept
     b  the attempts that run: last ticket drawn, up to which ticket they may not write, up to which
        what they write is due at once, which has the lease, until when, how many run, ticket of the
-       first, until when they are waited for, owner of the one with the lease
+       first, until when they are waited for, owner of the one with the lease, since when it has that
 
 Moments are microseconds since 1970, and so is a ticket: the moment at which it was
 drawn, or one more than the largest of its key. So tickets grow although a hash is
@@ -16,55 +17,31 @@ those that are late; with ``m`` and ``b`` gone the hash is. If there is no hash,
 attempt that began longer than that ago may have been outdated by an eviction of
 which nothing is left: it does not write.
 
+A server's clock may be set back, or another server take over whose clock is behind.
+So what holds for a time says since when: what has begun in the future holds nobody.
+
 What a full server (``maxmemory``, ``noeviction``) refuses is the value alone: a
 script that has begun to write may go on, and that is used to end attempts there.
 """
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING
 
 from breakerkit.store import commands as told
+from breakerkit.store.redis._script import Script
 
 if TYPE_CHECKING:
     from typing import Any
 
 #: Seconds for which attempts are waited for after their lease has run out.
 LINGER = 600
+#: Microseconds that something may seem to come from the future: clocks of servers are set.
+MOST_AHEAD = 1_000_000
 
 
-class Script:
-    """A script and the digest by which the server knows it."""
-
-    __slots__ = ("_known", "_whole", "digest", "text")
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.digest = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
-        self._known = _words(b"EVALSHA", self.digest.encode(), b"1")
-        self._whole = _words(b"EVAL", text.encode(), b"1")
-
-    def packed(self, key: bytes, args: tuple[bytes | int, ...], *, known: bool) -> bytes:
-        """Return the command as it goes over the wire (RESP), for one key.
-
-        Args:
-            key: the key.
-            args: its arguments.
-            known: whether the server knows the script.
-        """
-        if not args and known:  # a read: most of all
-            return b"*4\r\n%b$%d\r\n%b\r\n" % (self._known, len(key), key)
-        words = [one if isinstance(one, bytes) else b"%d" % one for one in args]
-        head = self._known if known else self._whole
-        return b"*%d\r\n%b%b" % (len(words) + 4, head, _words(key, *words))
-
-
-def _words(*words: bytes) -> bytes:
-    return b"".join([b"$%d\r\n%b\r\n" % (len(word), word) for word in words])
-
-
-# One text and not a list: half the time of parsing a reply goes into its parts.
+# One text and not a list: half the time of parsing a reply goes into its parts. It begins with
+# the key: a reply that is about another one is none, whatever has become of a connection.
 _READ = """
 local found = redis.pcall('HMGET', KEYS[1], 'm', 'v')
 if found.err or not found[1] then return false end
@@ -73,13 +50,14 @@ if not micro then
   local time = redis.call('TIME')
   second, micro = time[1], time[2]
 end
-return second .. ' ' .. micro .. ' ' .. found[1] .. ' ' .. (found[2] or '')
+return KEYS[1] .. ' ' .. second .. ' ' .. micro .. ' ' .. found[1] .. ' ' .. (found[2] or '')
 """
 
 _PRELUDE = """
 local time = redis.call('TIME')
 local now = tonumber(ARGV[1]) or time[1] * 1000000 + time[2]
 local LINGER = %d000000
+local AHEAD = %d
 local MOST = 9e15  -- what a Lua number holds exactly
 local key, m, b, absent
 
@@ -105,11 +83,13 @@ local function load(which)
     found = {}
   end
   absent = not found[1] and not found[2]
-  local n = numbers(found[1], 4)
-  if n then m = {stored = n[1], refresh = n[2], keep = n[3], ticket = n[4]} end
-  n = numbers(found[2], 9) or {0, 0, 0, 0, 0, 0, 0, 0, 0}
+  local n = numbers(found[1], 6)
+  if n then
+    m = {stored = n[1], refresh = n[2], keep = n[3], ticket = n[4], since = n[5], rests = n[6]}
+  end
+  n = numbers(found[2], 10) or {0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
   b = {last = n[1], floor = n[2], due = n[3], holder = n[4], till = n[5], open = n[6],
-       first = n[7], linger = n[8], owner = n[9]}
+       first = n[7], linger = n[8], owner = n[9], since = n[10]}
   if now >= b.linger then b.open = 0 end
   if m and now >= m.keep then
     b.floor = newest()
@@ -125,11 +105,12 @@ local function save()
   end
   redis.call('HDEL', key, (m and m.stored > 0) and '' or 'v', m and '' or 'm', b.open > 0 and '' or 'b')
   if m then
-    redis.call('HSET', key, 'm', string.format('%%.0f %%.0f %%.0f %%.0f', m.stored, m.refresh, m.keep, m.ticket))
+    redis.call('HSET', key, 'm', string.format('%%.0f %%.0f %%.0f %%.0f %%.0f %%.0f',
+      m.stored, m.refresh, m.keep, m.ticket, m.since, m.rests))
   end
   if b.open > 0 then
-    redis.call('HSET', key, 'b', string.format('%%.0f %%.0f %%.0f %%.0f %%.0f %%.0f %%.0f %%.0f %%.0f',
-      b.last, b.floor, b.due, b.holder, b.till, b.open, b.first, b.linger, b.owner))
+    redis.call('HSET', key, 'b', string.format('%%.0f %%.0f %%.0f %%.0f %%.0f %%.0f %%.0f %%.0f %%.0f %%.0f',
+      b.last, b.floor, b.due, b.holder, b.till, b.open, b.first, b.linger, b.owner, b.since))
   end
   redis.call('PEXPIRE', key, string.format('%%.0f', math.ceil((last - now) / 1000)))
 end
@@ -148,14 +129,19 @@ local function finish(ticket)
   if b.holder == ticket then b.holder = 0 end
 end
 
+local function rest(due)
+  m.refresh, m.since, m.rests = now + due, now, 1
+end
+
 local function hold(ticket, value, due, keep)
   local done = redis.pcall('HSET', key, 'v', value)
   if type(done) == 'table' and done.err then
     if not string.find(done.err, 'OOM') then return done end
+    if m and m.stored > 0 then rest(due) end  -- the origin was asked
     save()
     return -1
   end
-  m = {stored = now, refresh = now + due, keep = now + keep, ticket = ticket}
+  m = {stored = now, refresh = now + due, keep = now + keep, ticket = ticket, since = now, rests = 0}
   save()
   return 1
 end
@@ -174,10 +160,10 @@ return answer
 
 _BEGIN = """
   local owner = tonumber(ARGV[3])
-  if b.holder > 0 and now < b.till and (owner == 0 or owner ~= b.owner) then return 0 end
+  if b.holder > 0 and now < b.till and b.since <= now + AHEAD and (owner == 0 or owner ~= b.owner) then return 0 end
   local ticket = draw()
   if b.open == 0 then b.first = ticket end
-  b.open, b.holder, b.till, b.owner = b.open + 1, ticket, now + tonumber(ARGV[2]), owner
+  b.open, b.holder, b.till, b.owner, b.since = b.open + 1, ticket, now + tonumber(ARGV[2]), owner, now
   b.linger = math.max(b.linger, b.till + LINGER)
   save()
   return ticket
@@ -199,10 +185,11 @@ _POSTPONE = """
   local outdated = ticket < math.max(b.floor, b.due, m and m.ticket or 0) or forgotten(ticket)
   finish(ticket)
   if not outdated and m and m.stored > 0 then
-    m.refresh = now + due
+    rest(due)
     if ARGV[4] == '1' then m.keep = math.max(m.keep, m.refresh) end
   elseif not outdated and ARGV[4] == '1' then
-    m = {stored = 0, refresh = now + due, keep = now + due, ticket = ticket}
+    m = {stored = 0, refresh = now, keep = now + due, ticket = ticket, since = now, rests = 1}
+    rest(due)
   end
   save()
 """
@@ -223,7 +210,7 @@ _PUT = """
 _INVALIDATE = """
   if b.open > 0 then b.due, b.holder = draw(), 0 end
   if m and m.stored == 0 then m = nil end
-  if m then m.refresh = now end
+  if m then m.refresh, m.since = now, now end
   save()
 """
 
@@ -234,7 +221,7 @@ _EVICT = """
 
 
 def _script(body: str) -> Script:
-    return Script(_PRELUDE % (LINGER, body.strip("\n")))
+    return Script(_PRELUDE % (LINGER, MOST_AHEAD, body.strip("\n")))
 
 
 READ = Script(_READ)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_che
 
 from breakerkit._fields import show
 from breakerkit.errors import ConfigError
+from breakerkit.store.redis._sameness import same
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,9 +64,9 @@ class Packing:
         return self._loads(data[len(self._head) :])
 
     def alters(self, value: Any, data: bytes) -> bool:
-        """Tell whether a value comes back as another one."""
+        """Tell whether a value comes back as another one, or as one of another type."""
         try:
-            return self._lossy and bool(self.unpack(data) != value)
+            return self._lossy and not same(value, self.unpack(data))
         except Exception:
             return True
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 import attrs
 import redis
@@ -12,14 +11,13 @@ import redis.asyncio.cluster
 import redis.asyncio.retry
 import redis.cluster
 from redis.backoff import NoBackoff
-from redis.connection import parse_url
 from redis.retry import Retry
 
-from breakerkit._fields import show
 from breakerkit.errors import ConfigError
 from breakerkit.store.redis._lane import BATCH, Lane
 from breakerkit.store.redis._loop_lane import LoopLane
 from breakerkit.store.redis._through import LoopThrough, Through
+from breakerkit.store.redis._urls import options_of, shown_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,8 +62,8 @@ def sides(source: Any, timeout: float, most: int, *, cluster: bool) -> Sides:
         return _by_url(source, ours, most, cluster=cluster)
     if not isinstance(source, (redis.Redis, *ASYNC, *CLUSTERS)):
         raise ConfigError(
-            f"url_or_client={show(source)}: must be a URL like 'redis://host:6379/0',"
-            " or a client of redis-py"
+            f"url_or_client of type {type(source).__name__}: must be a URL like"  # it may hold a password
+            " 'redis://host:6379/0', or a client of redis-py"
         )
     if cluster and not isinstance(source, CLUSTERS):
         raise ConfigError(f"cluster=True: {type(source).__name__} is no client of a cluster")
@@ -79,6 +77,9 @@ def given(client: Any, timeout: float, most: int, *, cluster: bool) -> Through |
     """Return the user's client, to be used as it is; others may use its connections too."""
     pool = getattr(client, "connection_pool", None)
     room = min(most, getattr(pool, "max_connections", most))
+    alone = ("single_connection_client", "_single_connection_client")  # one name for each side
+    if any(getattr(client, name, False) for name in alone):
+        room = 1  # behind the breaker they would stand in redis-py's own line
     batch = 1 if cluster else BATCH
     if isinstance(client, ASYNC):
         return LoopThrough(lambda: client, room, timeout, batch)
@@ -118,34 +119,31 @@ def _of_server(
 
 
 def _by_url(url: str, ours: dict[str, Any], most: int, *, cluster: bool) -> Sides:
-    try:
-        parse_url(url)  # type: ignore[no-untyped-call]  # redis-py's
-        parts = urlsplit(url)
-        port = "" if parts.port is None else f":{parts.port}"
-        shown = f"{parts.scheme}://{parts.hostname or ''}{port}{parts.path}"  # no password
-    except ValueError as error:
-        raise ConfigError(
-            "url_or_client: must be a URL like 'redis://host:6379/0', 'rediss://...' or"
-            " 'unix:///path/to/socket'"
-        ) from error
-    plain: dict[str, Any] = {"protocol": 2, "max_connections": most}
+    shown, plain = shown_of(url), {"protocol": 2}
     if cluster:
-        if parts.scheme == "unix":
+        if url.startswith("unix:"):
             raise ConfigError(f"cluster=True with {shown}: nodes of a cluster are reached by TCP")
         blocking = {
             "connection_pool_class": redis.BlockingConnectionPool,
             "timeout": ours["socket_timeout"],
+            "max_connections": most,
         }
         return _of_cluster(
             lambda: redis.RedisCluster.from_url(url, retry=_never(), **blocking, **plain, **ours),
-            lambda: redis.asyncio.RedisCluster.from_url(url, retry=_never_async(), **plain, **ours),
+            lambda: redis.asyncio.RedisCluster.from_url(
+                url, retry=_never_async(), max_connections=most, **plain, **ours
+            ),
             ours,
             most,
             shown,
         )
+    given = {"max_connections": most}, plain | ours
+    options = options_of(url, redis.ConnectionPool, *given)
     return _of_server(
-        lambda: redis.ConnectionPool.from_url(url, retry=_never(), **plain, **ours),
-        lambda: redis.asyncio.ConnectionPool.from_url(url, retry=_never_async(), **plain, **ours),
+        lambda: redis.ConnectionPool(**options, retry=_never()),
+        lambda: redis.asyncio.ConnectionPool(
+            **options_of(url, redis.asyncio.ConnectionPool, *given), retry=_never_async()
+        ),
         ours,
         shown,
     )

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from breakerkit import _fields as fields
 from breakerkit import _fork as fork
+from breakerkit.clock import system_clock
 from breakerkit.store import commands as told
-from breakerkit.store.commands import NOTHING, Entry, StoreBusyError
+from breakerkit.store.commands import StoreBusyError
 from breakerkit.store.redis import _scripts as scripts
-from breakerkit.store.redis._arguments import ARGUMENTS, MICRO, VALUES
-from breakerkit.store.redis._places import in_line, in_line_async
+from breakerkit.store.redis._arguments import ANSWERS, ARGUMENTS, VALUES
+from breakerkit.store.redis._reading import MisledError, entry_of
+from breakerkit.store.redis._refusals import RefusedError, Rests
+from breakerkit.store.redis._sends import guarded
 from breakerkit.store.redis._serializers import Choice, Packing
 from breakerkit.store.redis._settings import breaker_of, check, redis_py
 from breakerkit.store.redis._telling import Telling
@@ -22,12 +25,10 @@ if TYPE_CHECKING:
 
     from breakerkit import Clock
     from breakerkit.store.redis._clients import Clients
-    from breakerkit.store.redis._scripts import Script
+    from breakerkit.store.redis._script import Script
 
 __all__ = ["RedisStore"]
 
-#: Microseconds that a value may seem to come from the future: clocks of servers are set.
-MOST_AHEAD = MICRO
 _SPECIAL = re.compile(rb"([\\*?\[\]])")
 
 
@@ -91,32 +92,10 @@ class RedisStore:
         self._telling = Telling(self.name)
         #: The store's own breaker, for those who want to watch it.
         self.breaker = breaker_of(self.name, clock)
-        self._guard()
+        self._rests = Rests(system_clock if clock is None else clock)
+        sends = guarded(self._clients, self.breaker)
+        self._send, self._sweep, self._send_async, self._sweep_async = sends
         fork.remember(self)
-
-    def _guard(self) -> None:
-        """Put a place in line and then the breaker in front of the server: who waits for a place waits for nothing in an outage."""
-        clients = self._clients
-
-        # Plain functions: a breaker around one is a plain function too.
-        def ask(way: Any, script: Script, key: bytes, args: tuple[Any, ...]) -> Any:
-            return way.exchange(script, key, args)
-
-        async def ask_async(way: Any, script: Script, key: bytes, args: tuple[Any, ...]) -> Any:
-            return await way.exchange(script, key, args)
-
-        def sweep(way: Any, script: Script, pattern: bytes, args: tuple[Any, ...]) -> None:
-            way.sweep(script, pattern, args)
-
-        async def sweep_async(
-            way: Any, script: Script, pattern: bytes, args: tuple[Any, ...]
-        ) -> None:
-            await way.sweep(script, pattern, args)
-
-        self._send = in_line(clients, self.breaker(ask))
-        self._sweep = in_line(clients, self.breaker(sweep))
-        self._send_async = in_line_async(clients, self.breaker(ask_async))
-        self._sweep_async = in_line_async(clients, self.breaker(sweep_async))
 
     def after_fork(self) -> None:
         """Connect anew in a forked child."""
@@ -132,48 +111,73 @@ class RedisStore:
             TypeError: it is no command.
             Exception: whatever redis-py raises.
         """
-        if type(command) is told.Read:
-            return self._entry(self._send(scripts.READ, self._key(command.key), self._now))
-        if isinstance(command, told.InvalidateAll | told.EvictAll):
-            return self._sweep(*self._all(command))
         try:
-            reply = self._send(*self._change(command))
+            if type(command) is told.Read:
+                key = self._key(command.key)
+                return self._entry(command.key, key, self._send(scripts.READ, key, self._now))
+            if isinstance(command, told.InvalidateAll | told.EvictAll):
+                return self._answer(command, self._sweep(*self._all(command)))
+            return self._answer(command, self._send(*self._change(command)))
         except StoreBusyError as error:
-            self._late(command, error)
-            raise
-        return self._answer(command, reply)
+            return self._undone(command, error)
+        except MisledError as error:
+            self._clients.sync().forget()
+            return self._misled(command, error)
 
     async def do_async(self, command: told.Command) -> Any:
         """Do the same without blocking the event loop."""
-        if type(command) is told.Read:
-            key = self._key(command.key)
-            return self._entry(await self._send_async(scripts.READ, key, self._now))
-        if isinstance(command, told.InvalidateAll | told.EvictAll):
-            return await self._sweep_async(*self._all(command))
         try:
-            reply = await self._send_async(*self._change(command))
+            if type(command) is told.Read:
+                key = self._key(command.key)
+                reply = await self._send_async(scripts.READ, key, self._now)
+                return self._entry(command.key, key, reply)
+            if isinstance(command, told.InvalidateAll | told.EvictAll):
+                return self._answer(command, await self._sweep_async(*self._all(command)))
+            return self._answer(command, await self._send_async(*self._change(command)))
         except StoreBusyError as error:
-            self._late(command, error)
-            raise
-        return self._answer(command, reply)
+            return self._undone(command, error)
+        except MisledError as error:
+            await (await self._clients.here()).forget()
+            return self._misled(command, error)
+
+    def _entry(self, shown: str, key: bytes, reply: Any) -> Any:
+        entry = entry_of(reply, key, self._packing)
+        return self._rests.over(shown, entry) if self._rests.until else entry
 
     def _answer(self, command: Any, reply: Any) -> Any:
         """Return what a reply says.
 
         Raises:
-            TypeError: it says nothing: that is no server of ours.
+            MisledError: it says nothing: that is no server of ours.
         """
-        if type(command) in VALUES:
+        kind = type(command)
+        if not isinstance(reply, ANSWERS.get(kind, type(None))) or (
+            kind is told.Begin and reply < 0
+        ):
+            raise MisledError(f"{kind.__name__} was answered with {fields.show(reply)}")
+        if self._rests.until:
+            self._rests.end(command)
+        if kind in VALUES:
             return self._telling.stored(reply)
-        if type(command) is not told.Begin:
-            return reply
-        if not isinstance(reply, int) or reply < 0:
-            raise TypeError(f"Begin was answered with {fields.show(reply)}")
         return reply or None  # somebody else has the lease
 
-    def _late(self, command: Any, error: StoreBusyError) -> None:
+    def _misled(self, command: Any, error: MisledError) -> None:
+        """Say that there is nothing, if that was asked."""
+        if type(command) is not told.Read:
+            raise error
+
+    def _undone(self, command: Any, error: StoreBusyError) -> Any:
+        """Return what a command comes to that the server has not carried out.
+
+        Raises:
+            StoreBusyError: it comes to nothing.
+        """
+        if isinstance(error, RefusedError):
+            self._telling.refused(str(error))
+            return self._rests.refused(command, error)
         if type(command) in VALUES:
             self._telling.late(command.value, error)
+        raise error
 
     @property
     def _now(self) -> tuple[int, ...]:
@@ -181,18 +185,6 @@ class RedisStore:
 
     def _key(self, key: str) -> bytes:
         return f"{self._prefix}{{{key}}}".encode("utf-8", "surrogatepass")
-
-    def _entry(self, reply: Any) -> Entry | None:
-        """Return what a reply holds; garbage, and what another version wrote, is nothing."""
-        try:
-            second, micro, stored, refresh, keep, _, data = reply.split(b" ", 6)
-            now, born, due = int(second) * MICRO + int(micro), int(stored), int(refresh)
-            if now >= int(keep) or born > now + MOST_AHEAD:
-                return None  # the server's clock was set back: nobody knows how old it is
-            value = self._packing.unpack(data) if born else NOTHING
-        except Exception:
-            return None
-        return Entry(value, max(0, now - born) / MICRO if born else 0.0, (due - now) / MICRO)
 
     def _all(self, command: told.InvalidateAll | told.EvictAll) -> tuple[Script, bytes, Any]:
         begin = self._key(command.prefix).removesuffix(b"}")
@@ -217,7 +209,7 @@ class RedisStore:
         if data is None:  # the attempt ends all the same; what is put outdates what was there
             put = isinstance(command, told.Put)
             one: Any = command
-            command = told.Evict(one.key) if put else told.Release(one.key, one.ticket)
+            command = told.Evict(one.key) if put else told.Postpone(one.key, one.ticket, one.due)
         args = ARGUMENTS[type(command)](command, data)
         return (
             scripts.CHANGES[type(command)],

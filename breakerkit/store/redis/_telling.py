@@ -26,21 +26,30 @@ class Telling:
         told_of: what was said of which types.
     """
 
-    __slots__ = ("_full", "_name", "told_of")
+    __slots__ = ("_name", "_why", "told_of")
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._full = False
+        self._why = ""  # why no values are kept
         self.told_of: set[tuple[str, str]] = set()
 
     def stored(self, reply: Any) -> bool:
         """Return whether a value was stored, and tell when a server becomes full, and when it is no more."""
-        full = reply == FULL
-        if full is not self._full and reply is not None:
-            self._full = full  # of two threads both may tell it
-            text = "%s: the server is full, and keeps no new values" if full else "%s: stores again"
-            write(logging.WARNING if full else logging.INFO, text, self._name)
+        if reply == FULL:
+            self.refused("OOM")
+        elif self._why and reply is not None:
+            self._why = ""  # of two threads both may tell it
+            write(logging.INFO, "%s: stores again", self._name)
         return bool(reply == 1)
+
+    def refused(self, why: str) -> None:
+        """Tell that a server takes no values, once."""
+        if self._why != why:
+            self._why = why
+            text = "%s: the server is full, and keeps no new values"
+            if why != "OOM":
+                text = f"%s: the server takes no writes ({why}), and keeps no new values"
+            write(logging.WARNING, text, self._name)
 
     def pack(self, packing: Packing, value: Any, most: int | None) -> bytes | None:
         """Return a value as bytes, ``None`` if it cannot be stored."""

@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import redis
-from redis.exceptions import NoScriptError, ResponseError
+from redis.exceptions import ResponseError
 
-from breakerkit.store.redis._faults import Doubt
-from breakerkit.store.redis._lane import BATCH, PIECE, too_large
+from breakerkit.store.redis._faults import Doubt, answered, no_room, too_large
+from breakerkit.store.redis._lane import BATCH
 from breakerkit.store.redis._looks import Beat
 from breakerkit.store.redis._places import LoopPlaces, Places
+from breakerkit.store.redis._replies import PIECE
+from breakerkit.store.redis._sending import (
+    RAW,
+    borrowed,
+    forget,
+    forget_async,
+    plain,
+    send,
+    send_async,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from breakerkit.store.commands import StoreBusyError
-    from breakerkit.store.redis._scripts import Script
-
-#: Whatever the user's client does with replies: values are bytes.
-RAW: dict[str, Any] = {"NEVER_DECODE": []}
+    from breakerkit.store.redis._script import Script
 
 
 class Through:
@@ -72,26 +80,36 @@ class Through:
         began = monotonic()
         try:
             client = self.client()
-            if _plain(client):
-                return _borrowed(client.connection_pool, script, key, args)
-            return _send(client, script, (key,), args)
-        except redis.TimeoutError as error:
-            if (large := _large(args)) is not None:
-                raise large from None
-            raise self._doubt.about(error, began, late=False) from None
-        except redis.ConnectionError as error:
-            raise self._doubt.about(error, began, late=False) from None
+            if plain(client):
+                return borrowed(client.connection_pool, script, key, args)
+            return send(client, script, (key,), args)
+        except redis.RedisError as error:
+            raise self._failed(error, began, args) from None
 
     def sweep(self, script: Script, pattern: bytes, args: tuple[Any, ...]) -> None:
         """Run a script on all keys like ``pattern``, those of every master of a cluster."""
-        client, batch = self.client(), []
-        for key in client.scan_iter(match=pattern, count=BATCH, **RAW):
-            batch.append(key)
-            if len(batch) >= self._batch:
-                _send(client, script, tuple(batch), args)
-                batch.clear()
-        if batch:
-            _send(client, script, tuple(batch), args)
+        began = monotonic()
+        try:
+            client, batch = self.client(), []
+            for key in client.scan_iter(match=pattern, count=BATCH, **RAW):
+                batch.append(key)
+                if len(batch) >= self._batch:
+                    send(client, script, tuple(batch), args)
+                    batch.clear()
+            if batch:
+                send(client, script, tuple(batch), args)
+        except redis.RedisError as error:
+            raise self._failed(error, began, ()) from None
+
+    def _failed(self, error: redis.RedisError, began: float, args: tuple[Any, ...]) -> Exception:
+        if _lost(error):
+            self.forget()
+        return _blamed(self._doubt, error, began, args, late=False)
+
+    def forget(self) -> None:
+        """Close what nobody uses: a way that has lost one connection may have lost them all."""
+        if self._client is not None:
+            forget(self._client)
 
     def close(self) -> None:
         """Close the client, unless it is the user's."""
@@ -120,95 +138,73 @@ class LoopThrough:
         began, beat = monotonic(), Beat(asyncio.get_running_loop(), self._timeout)
         reply: Any = None
         fault: Exception | None = None
+        lost = False
         try:
-            reply = await _send_async(self.client, script, (key,), args)
+            reply = await send_async(self.client, script, (key,), args)
         except redis.RedisError as error:
-            late, large = isinstance(error, redis.TimeoutError), _large(args)
-            fault = large if late and large else self._doubt.about(error, began, late=beat.late)
+            lost, fault = _lost(error), _blamed(self._doubt, error, began, args, late=beat.late)
         finally:
             beat.stop()
         if task is not None and task.cancelling() > before:
             # Its client took it for a reply that came in time: ``wait_for`` of Python 3.11 does.
             raise asyncio.CancelledError
-        if fault is not None:
-            try:
-                raise fault
-            finally:
-                del fault  # it leads to this frame: no cycle
-        self._doubt.answered()
-        return reply
+        if fault is None:
+            self._doubt.answered()
+            return reply
+        try:
+            if lost:
+                await self.forget()
+            raise fault
+        finally:
+            del fault  # it leads to this frame: no cycle
 
     async def sweep(self, script: Script, pattern: bytes, args: tuple[Any, ...]) -> None:
         """Run a script on all keys like ``pattern``."""
-        batch: list[bytes] = []
-        async for key in self.client.scan_iter(match=pattern, count=BATCH, **RAW):
-            batch.append(key)
-            if len(batch) >= self._batch:
-                await _send_async(self.client, script, tuple(batch), args)
-                batch.clear()
-        if batch:
-            await _send_async(self.client, script, tuple(batch), args)
+        began, batch = monotonic(), []
+        beat = Beat(asyncio.get_running_loop(), self._timeout)
+        try:
+            async for key in self.client.scan_iter(match=pattern, count=BATCH, **RAW):
+                batch.append(key)
+                if len(batch) >= self._batch:
+                    await send_async(self.client, script, tuple(batch), args)
+                    batch.clear()
+            if batch:
+                await send_async(self.client, script, tuple(batch), args)
+        except redis.RedisError as error:
+            fault = _blamed(self._doubt, error, began, (), late=beat.late)
+            if _lost(error):
+                await self.forget()
+            raise fault from None
+        finally:
+            beat.stop()
+
+    async def forget(self) -> None:
+        """Close what nobody uses, if that can be done at once."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(forget_async(self.client), self._timeout)
 
     async def close(self) -> None:
         """Close the client: it is not the user's."""
         await self.client.aclose()
 
 
+def _blamed(
+    doubt: Doubt, error: redis.RedisError, began: float, args: tuple[Any, ...], *, late: bool
+) -> Exception:
+    """Return what to raise for an error of a client."""
+    if isinstance(error, ResponseError):
+        return answered(error)
+    if isinstance(error, redis.TimeoutError) and (large := _large(args)) is not None:
+        return large
+    return doubt.about(error, began, late=late)
+
+
+def _lost(error: Exception) -> bool:
+    """Tell whether an error says that a connection is lost, or may be."""
+    return isinstance(error, redis.ConnectionError | redis.TimeoutError) and not no_room(error)
+
+
 def _large(args: tuple[Any, ...]) -> StoreBusyError | None:
     """Return what is said of a command that took too long because of its size."""
     size = sum(len(one) for one in args if isinstance(one, bytes))
     return too_large(size) if size > PIECE else None
-
-
-def _send(client: Any, script: Script, keys: tuple[bytes, ...], args: tuple[Any, ...]) -> Any:
-    try:
-        return client.execute_command("EVALSHA", script.digest, len(keys), *keys, *args, **RAW)
-    except NoScriptError:
-        return client.execute_command("EVAL", script.text, len(keys), *keys, *args, **RAW)
-
-
-async def _send_async(
-    client: Any, script: Script, keys: tuple[bytes, ...], args: tuple[Any, ...]
-) -> Any:
-    try:
-        return await client.execute_command(
-            "EVALSHA", script.digest, len(keys), *keys, *args, **RAW
-        )
-    except NoScriptError:
-        return await client.execute_command("EVAL", script.text, len(keys), *keys, *args, **RAW)
-
-
-def _plain(client: Any) -> bool:
-    """Tell whether a client does nothing with a command that its connections do not: nobody has built on it."""
-    return (
-        type(client) is redis.Redis
-        and client.connection is None
-        and getattr(client.connection_pool, "cache", None) is None
-        and not hasattr(client.execute_command, "__wrapped__")
-        and "execute_command" not in vars(client)
-    )
-
-
-def _borrowed(pool: Any, script: Script, key: bytes, args: tuple[Any, ...]) -> Any:
-    """Run a script on a connection of a client, with its retries, past what else it does around each command."""
-    connection = pool.get_connection()
-
-    def ask(*, known: bool) -> Any:
-        connection.send_packed_command([script.packed(key, args, known=known)])
-        return connection.read_response(True)
-
-    def all_of_it() -> Any:
-        try:
-            return ask(known=True)
-        except NoScriptError:
-            return ask(known=False)
-
-    try:
-        return connection.retry.call_with_retry(all_of_it, lambda _: connection.disconnect())
-    except ResponseError:
-        raise  # that was an answer
-    except BaseException:
-        connection.disconnect()  # a reply may be on its way, which is nobody else's
-        raise
-    finally:
-        pool.release(connection)
