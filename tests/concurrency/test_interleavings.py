@@ -9,7 +9,7 @@ import pytest
 
 from tests.concurrency.scenes import RATE, SCENES, TRIOS, Scene, hang, settle_block
 from tests.concurrency.scheduling import AtRandom, NoLock, TurnLock
-from tests.concurrency.tracing import instrumented
+from tests.concurrency.tracing import instrumented, whole
 from tests.concurrency.worlds import (
     FAILING,
     PASSING,
@@ -51,6 +51,7 @@ def test_what_a_listener_hears_is_some_order_too(scene: Scene) -> None:
     assert list(heard.faults(TurnLock, 4 * scene.every - 1)) == []
 
 
+@whole
 @pytest.mark.parametrize("scene", _twins, ids=[scene.name for scene in _twins])
 def test_the_unlocked_twin_is_caught(scene: Scene) -> None:
     """The same check finds the faults of a breaker whose lock does nothing."""
@@ -103,6 +104,7 @@ def test_three_threads_at_random(scene: Scene) -> None:
         assert world.most_running <= scene.limit
 
 
+@whole
 @pytest.mark.parametrize("scene", TRIOS[:3], ids=[scene.name for scene in TRIOS[:3]])
 def test_three_threads_without_a_lock_are_caught(scene: Scene) -> None:
     """The same random check finds the faults of the unlocked twin."""

@@ -14,7 +14,7 @@ from breakerkit._abandoned import Work, ledger
 from breakerkit.deadline._jobs import Job
 from breakerkit.testing import ManualClock
 from tests.concurrency.scheduling import AtRandom, Interleaving, NoLock, Plan, Preempt, TurnLock
-from tests.concurrency.tracing import instrumented
+from tests.concurrency.tracing import instrumented, whole
 
 
 @pytest.fixture(autouse=True)
@@ -184,6 +184,7 @@ def test_a_place_is_given_back_once() -> None:
     assert list(faults((give_back, give_back), places_right)) == []
 
 
+@whole
 def test_the_unlocked_twin_is_caught() -> None:
     """The same checks find the faults of a timeout whose locks do nothing."""
     assert any(faults((worker, caller), all_ended, NoLock))

@@ -16,7 +16,7 @@ from breakerkit.degrade.board import Board
 from breakerkit.degrade.rules import Degradation
 from breakerkit.testing import ManualClock
 from tests.concurrency.scheduling import Interleaving, Preempt, TurnLock
-from tests.concurrency.tracing import instrumented
+from tests.concurrency.tracing import instrumented, whole
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -154,6 +154,7 @@ def test_a_call_has_the_old_rule_or_the_new(
     assert list(faults(before, bodies, expected)) == []
 
 
+@whole
 def test_a_twin_that_publishes_in_the_wrong_order_is_caught(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -16,7 +16,7 @@ from breakerkit.isolation._waiters import Bell, Patience, Waiter
 from breakerkit.isolation._waiting import Waiting
 from breakerkit.testing import ManualClock
 from tests.concurrency.scheduling import AtRandom, Interleaving, NoLock, Preempt, TurnLock
-from tests.concurrency.tracing import instrumented, tick
+from tests.concurrency.tracing import instrumented, tick, whole
 from tests.isolation.rig import idle
 
 
@@ -324,11 +324,13 @@ def caught(scenes: list[Scene], lock: Callable[[], TurnLock] = TurnLock) -> bool
     return any(any(scene.faults(lock, every)) for every in (7, 1) for scene in scenes)
 
 
+@whole
 def test_the_unlocked_twin_is_caught() -> None:
     """The same check finds the faults of a bulkhead whose lock does nothing."""
     assert caught([Scene((end, queue), held), Scene((end, take), queued)], NoLock)
 
 
+@whole
 def test_a_twin_that_does_not_look_again_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who begins to wait and does not look at the free slots again misses one that has just come."""
 
@@ -342,6 +344,7 @@ def test_a_twin_that_does_not_look_again_is_caught(monkeypatch: pytest.MonkeyPat
     assert any(twice(Scene((call, wait)), 1))
 
 
+@whole
 def test_a_twin_whose_calls_do_not_look_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who gives a slot back and does not look whether somebody waits leaves him waiting."""
     original = Room._tune
@@ -354,6 +357,7 @@ def test_a_twin_whose_calls_do_not_look_is_caught(monkeypatch: pytest.MonkeyPatc
     assert caught([Scene((call, wait))])
 
 
+@whole
 def test_a_twin_that_lets_newcomers_overtake_is_caught() -> None:
     """A slot that comes free while somebody waits is not there for the next who comes."""
 

@@ -18,7 +18,7 @@ from breakerkit.providers._waiting import Queue
 from breakerkit.providers.events import RetryGivenUp, RetrySucceeded
 from breakerkit.testing import ManualClock
 from tests.concurrency.scheduling import Interleaving, NoLock, Preempt, TurnLock
-from tests.concurrency.tracing import instrumented
+from tests.concurrency.tracing import instrumented, whole
 
 
 @pytest.fixture(autouse=True)
@@ -232,6 +232,7 @@ def test_forks_are_counted(bodies: Sequence[Body]) -> None:
     assert list(faults(Forked, bodies)) == []
 
 
+@whole
 def test_the_unlocked_twin_is_caught() -> None:
     """The same checks find the faults of a failover whose locks do nothing."""
     assert any(faults(Forked, (first_fork, over, second_fork), broken=True))

@@ -17,7 +17,7 @@ from breakerkit.stale.events import Source
 from breakerkit.store._tickets import Tickets
 from breakerkit.testing import ManualClock
 from tests.concurrency.scheduling import AtRandom, Interleaving, NoLock, Plan, Preempt, TurnLock
-from tests.concurrency.tracing import instrumented, tick
+from tests.concurrency.tracing import instrumented, tick, whole
 from tests.stale.rig import Down
 
 
@@ -367,6 +367,7 @@ def test_three_threads_at_random(scene: tuple[Make, tuple[Body, ...], Check]) ->
         assert (world.run(bodies, plan) or check(world)) is None, seed
 
 
+@whole
 def test_the_unlocked_twin_is_caught() -> None:
     """The same checks find the faults of a cache whose locks do nothing."""
     assert any(faults(full, (put_others, drop_all), newest, 1, lock=NoLock))
@@ -376,12 +377,14 @@ def test_the_unlocked_twin_is_caught() -> None:
     )
 
 
+@whole
 def test_a_twin_that_drops_no_attempt_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who calls after an invalidation must not wait for an attempt that began before it."""
     monkeypatch.setattr(Attempts, "drop", lambda self, prefix, exact: [])
     assert any(faults(empty, (load, invalidate), newest, 1))
 
 
+@whole
 def test_a_twin_whose_late_values_are_stored_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """A load that began before an eviction must not bring the old value back."""
     monkeypatch.setattr(Tickets, "outdate", lambda self, key: self.draw())
