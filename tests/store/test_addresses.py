@@ -79,3 +79,10 @@ def test_options_that_a_connection_has_are_kept(runner):
     made = there._make()
     assert (made.client_name, made.socket_timeout, made.protocol) == ("me", None, 2)
     assert len(there.places._free) == 3
+
+
+def test_connections_of_a_loop_share_what_they_know_of_certificates(runner):
+    """To read them takes longer than many timeouts of a crowd that connects."""
+    lane = runner.run(RedisStore("rediss://host")._clients.here())
+    assert lane._make().ssl_context is lane._make().ssl_context
+    assert lane._make().ssl_context.get() is lane._make().ssl_context.get()

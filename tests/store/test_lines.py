@@ -26,6 +26,7 @@ from breakerkit.store.redis import _line, _looks, _loop_line
 from breakerkit.store.redis._line import Line
 from breakerkit.store.redis._replies import LINE, reply
 from breakerkit.store.redis._scripts import READ
+from breakerkit.store.redis._sending import forget_async
 from tests.servers import Fake, until
 from tests.store.between import Bend, Between, twice
 
@@ -211,6 +212,11 @@ def test_a_blocking_pool_of_another_version_is_left_alone(between, clock):
     redis.ConnectionPool.disconnect(client.connection_pool)
 
 
+def test_nodes_of_another_version_are_left_alone(runner):
+    """Those of older versions of redis-py cannot tell idle connections from others either."""
+    runner.run(forget_async(SimpleNamespace(get_nodes=lambda: [object()])))
+
+
 # -- replies without an end ----------------------------------------------------------------------
 
 
@@ -315,6 +321,32 @@ def test_what_has_come_is_read_before_it_is_too_late(monkeypatch):
         theirs.sendall(b"$150000\r\n" + b"x" * 150_000 + b"\r\n")
         with pytest.raises(redis.TimeoutError):
             line.ask(b"?")
+
+
+def test_a_large_value_that_comes_too_slowly_is_no_outage(between, clock, ask, caplog):
+    """It is told once: the breaker hears of it if small replies take too long as well."""
+    store, stop = RedisStore(between.url, timeout=TIMEOUT, clock=clock), threading.Event()
+    do = ask(store)
+
+    def beginning(data: bytes, client: socket.socket) -> bytes:
+        client.sendall(data[:200])
+        stop.wait(SOON)
+        return b""
+
+    assert do(Put("k1", "x" * 3_000_000, 10, 100)) is True
+    for _ in range(2):
+        assert do(Read("k2")) is None  # it is connected
+        between.once(beginning)
+        with pytest.raises(
+            StoreBusyError, match="a value of 3000... bytes took longer than the timeout"
+        ):
+            do(Read("k1"))
+    stop.set()
+    assert store.breaker.snapshot().failures == 0
+    assert [record.getMessage().partition(" a value")[0] for record in caplog.records] == [
+        f"{store.name}: not read:"
+    ]
+    store.close()
 
 
 @pytest.mark.parametrize(
@@ -456,6 +488,33 @@ def test_a_loop_that_is_closed_with_a_command_under_way_is_no_outage(
     assert store.do(Read("k1")).value == 1
     assert asyncio.run(_read(store)) == 1
     store.close()
+
+
+def test_what_is_used_while_a_loop_is_shut_down_is_closed_after_it(valkey):
+    """A user's generator may ask for something at its end: nothing warns, and nothing is left."""
+    store = RedisStore(valkey.url, timeout=5)
+    got: list[Any] = []
+
+    async def generator() -> Any:
+        try:
+            yield
+        finally:
+            await asyncio.sleep(0.01)  # ours is closed by then
+            got.append(await store.do_async(Put("k", 1, 10, 100)))
+            got.append((await store.do_async(Read("k"))).value)
+
+    async def main() -> None:
+        await store.do_async(Read("k"))
+        left.append(generator())
+        await anext(left[0])
+
+    left: list[Any] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        asyncio.run(main())
+    assert got == [True, 1]
+    assert len(store._clients._here) == 0
+    until(lambda: len(valkey.client.client_list()) == 1)
 
 
 async def _read(store: Any) -> Any:

@@ -81,6 +81,10 @@ class Clients:
     async def here(self) -> Any:
         """Return the way of the loop that runs."""
         loop = asyncio.get_running_loop()
+        if getattr(loop, "_asyncgens_shutdown_called", False) and loop not in self._here:
+            way = self._sides.make_async()
+            await way.close()  # nobody would later: what is used from now on is closed after it
+            return way
         with self._lock:
             if (there := self._here.get(loop)) is not None:
                 return there[0]

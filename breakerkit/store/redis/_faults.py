@@ -33,9 +33,11 @@ def answered(error: ResponseError) -> Exception:
     return RefusedError(found[0]) if found else error
 
 
-def too_large(size: int) -> StoreBusyError:
-    """Return the error for a command that took too long, and is so large that this need not surprise."""
-    return StoreBusyError(f"a value of {size} bytes took longer than the timeout")
+class TooLargeError(StoreBusyError):
+    """A command took too long, and is, or its reply, so large that this need not surprise."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(f"a value of {size} bytes took longer than the timeout")
 
 
 def closing(error: BaseException) -> BaseException:

@@ -9,7 +9,7 @@ from redis.exceptions import ConnectionError as LostError
 from redis.exceptions import NoScriptError, ResponseError
 from redis.exceptions import TimeoutError as LateError
 
-from breakerkit.store.redis._faults import Doubt, answered, too_large
+from breakerkit.store.redis._faults import Doubt, TooLargeError, answered
 from breakerkit.store.redis._line import Line
 from breakerkit.store.redis._places import Places
 from breakerkit.store.redis._replies import PIECE
@@ -90,7 +90,8 @@ class Lane:
             self.forget()
         if not isinstance(error, LateError):
             return error
-        return too_large(size) if size > PIECE else self._blamed(error, began)
+        size = max(size, line.large)
+        return TooLargeError(size) if size > PIECE else self._blamed(error, began)
 
     def forget(self) -> None:
         """Close what nobody uses: a way that has lost one connection may have lost them all."""

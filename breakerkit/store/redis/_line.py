@@ -38,13 +38,14 @@ class Line:
 
     Attributes:
         clean: whether the last reply was read to its end, and nothing came after it.
+        large: bytes that the largest text of the last reply has, if they did not come at once.
     """
 
-    __slots__ = ("_error_of", "_poll", "_timeout", "clean", "connection")
+    __slots__ = ("_error_of", "_poll", "_timeout", "clean", "connection", "large")
 
     def __init__(self, connection: Any) -> None:
         self.connection = connection
-        self.clean = True
+        self.clean, self.large = True, 0
         self._timeout: float = connection.socket_timeout
         self._poll: Any = None
 
@@ -88,7 +89,7 @@ class Line:
             ResponseError: that was the reply.
             RedisError: there was none, or none in time.
         """
-        self.clean = False
+        self.clean, self.large = False, 0
         began = monotonic()
         try:
             if len(packed) > PIECE:
@@ -143,6 +144,7 @@ class Line:
                 part = bytes(memoryview(buffer)[at:end])
                 at = end + 2 if wanted == LINE else end
                 wanted = course.send(part)
+                self.large = max(self.large, wanted)
         except StopIteration as done:
             self.clean = at == len(buffer)
             return done.value

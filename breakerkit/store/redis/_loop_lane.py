@@ -9,7 +9,7 @@ from redis.exceptions import ConnectionError as LostError
 from redis.exceptions import NoScriptError, ResponseError
 from redis.exceptions import TimeoutError as LateError
 
-from breakerkit.store.redis._faults import answered, closing, too_large
+from breakerkit.store.redis._faults import TooLargeError, answered, closing
 from breakerkit.store.redis._lane import BATCH
 from breakerkit.store.redis._looks import Looks
 from breakerkit.store.redis._loop_line import LoopLine
@@ -121,7 +121,9 @@ class LoopLane:
         line.close()  # a reply may be on its way, which is nobody else's
         if isinstance(error, LateError | LostError):
             self._drop()
-        return too_large(size) if isinstance(error, LateError) and size > PIECE else closing(error)
+        size = max(size, line.large)
+        late = isinstance(error, LateError)
+        return TooLargeError(size) if late and size > PIECE else closing(error)
 
     async def forget(self) -> None:
         """Close what nobody uses: a way that has lost one connection may have lost them all."""

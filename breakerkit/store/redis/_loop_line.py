@@ -24,13 +24,17 @@ class LoopLine:
 
     Args:
         connection: one that is not connected yet.
+
+    Attributes:
+        opened: whether it is connected.
+        large: bytes of the largest text of the last reply.
     """
 
-    __slots__ = ("_error_of", "_poll", "_reader", "_writer", "connection", "opened")
+    __slots__ = ("_error_of", "_poll", "_reader", "_writer", "connection", "large", "opened")
 
     def __init__(self, connection: Any) -> None:
         self.connection = connection
-        self.opened = False
+        self.opened, self.large = False, 0
         self._poll: Any = None
 
     async def open(self) -> None:
@@ -89,7 +93,7 @@ class LoopLine:
             ResponseError: that was the reply.
             RedisError: there was none.
         """
-        sent = pieces(packed)
+        self.large, sent = 0, pieces(packed)
         try:
             for piece in sent:
                 self._writer.write(piece)
@@ -124,6 +128,7 @@ class LoopLine:
                 if got > MOST_PIECES * PIECE:
                     raise InvalidResponse("a reply without an end")
                 wanted = course.send(part)
+                self.large = max(self.large, wanted)
         except StopIteration as done:
             return done.value
 

@@ -113,7 +113,17 @@ def _of_server(
     def make_async() -> LoopLane:
         made = pool_async()
         settings = made.connection_kwargs | dict.fromkeys(ours)  # the lane has a clock
-        return LoopLane(lambda: made.connection_class(**settings), made.max_connections, timeout)
+        contexts: list[Any] = []
+
+        def connection() -> Any:
+            one = made.connection_class(**settings)
+            if hasattr(one, "ssl_context"):  # one for all: to make it takes the loop 50 ms
+                contexts.append(one.ssl_context)
+                one.ssl_context = contexts[0]
+                del contexts[1:]
+            return one
+
+        return LoopLane(connection, made.max_connections, timeout)
 
     return Sides(make, make_async, shown, False)
 

@@ -177,6 +177,8 @@ class RedisStore:
             return self._rests.refused(command, error)
         if type(command) in VALUES:
             self._telling.late(command.value, error)
+        elif type(error) is not StoreBusyError:
+            self._telling.slow(error)
         raise error
 
     @property

@@ -72,6 +72,13 @@ class Telling:
         """Tell that a value was not stored, or not in time."""
         self.tell("%s: a value took too long to store: %s", value, error)
 
+    def slow(self, error: Exception) -> None:
+        """Tell that a value was not read in time."""
+        said = ("slow", "")
+        if said not in self.told_of:
+            self.told_of.add(said)
+            write(logging.WARNING, "%s: not read: %s", self._name, error)
+
     def tell(
         self, text: str, value: Any, error: Exception | None = None, *, once: str | None = None
     ) -> None:

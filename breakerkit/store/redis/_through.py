@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import redis
 from redis.exceptions import ResponseError
 
-from breakerkit.store.redis._faults import Doubt, answered, no_room, too_large
+from breakerkit.store.redis._faults import Doubt, TooLargeError, answered, no_room
 from breakerkit.store.redis._lane import BATCH
 from breakerkit.store.redis._looks import Beat
 from breakerkit.store.redis._places import LoopPlaces, Places
@@ -207,4 +207,4 @@ def _lost(error: Exception) -> bool:
 def _large(args: tuple[Any, ...]) -> StoreBusyError | None:
     """Return what is said of a command that took too long because of its size."""
     size = sum(len(one) for one in args if isinstance(one, bytes))
-    return too_large(size) if size > PIECE else None
+    return TooLargeError(size) if size > PIECE else None
