@@ -193,7 +193,7 @@ def _busy(do: Any) -> bool:
         (None, redis.TimeoutError),
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", redis.InvalidResponse),
         (b"\0\xff\r\n", redis.InvalidResponse),
-        (b"*3\r\n$1\r\n", (redis.TimeoutError, redis.ConnectionError)),
+        (b"*3\r\n$1\r\n", (redis.TimeoutError, redis.ConnectionError, redis.InvalidResponse)),
         (b"-ERR no\r\n", redis.ResponseError),
         (b"-LOADING wait\r\n", redis.BusyLoadingError),
         (b"$-5\r\n", Exception),

@@ -51,7 +51,10 @@ class LoopLine:
         if socket is not None and hasattr(select, "poll"):  # not everywhere
             self._poll = select.poll()
             self._poll.register(socket.fileno(), select.POLLIN)
-        if not self.clean:
+        left = (
+            getattr(connection, "can_read", None) or connection.can_read_destructive
+        )  # redis-py < 8
+        if await left():  # in whatever buffer
             raise InvalidResponse("more replies than commands")
         self.opened = True
 
