@@ -15,7 +15,7 @@ from breakerkit.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     ErrorFilter: TypeAlias = tuple[type[BaseException], ...] | Callable[[Any], object]
     ValueFilter: TypeAlias = Callable[[Any], object]
@@ -152,26 +152,29 @@ def part_from(error: BaseException, around: BaseException | None) -> None:
 
     Several callers get it, and what one of them handles is not the others'.
     """
-    seen: set[int] = set()
-    one: BaseException | None = error
-    while around is not None and one is not None and id(one) not in seen:
-        seen.add(id(one))
-        if one.__context__ is around:
+    if around is None:
+        return
+    for one in _chain(error):
+        if one is not around and one.__context__ is around:
             one.__context__ = None
-        one = one.__context__
 
 
 def _leads_to(error: BaseException, other: BaseException) -> bool:
+    return any(one is other for one in _chain(error))
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Go through an error, its causes and contexts, and those of a group's members, each once."""
     waiting: list[BaseException | None] = [error]
     seen: set[int] = set()
     while waiting:
         one = waiting.pop()
-        if one is other:
-            return True
         if one is not None and id(one) not in seen:
             seen.add(id(one))
+            yield one
             waiting += [one.__cause__, one.__context__]
-    return False
+            if isinstance(one, BaseExceptionGroup):
+                waiting += one.exceptions
 
 
 def is_neutral_type(kind: type[BaseException]) -> bool:

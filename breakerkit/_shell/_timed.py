@@ -91,13 +91,17 @@ def limit_plain(limiter: Limiter, function: Callable[..., Any]) -> Callable[...,
             limit[OVER] = True
             limiter.failed(error, end)
             raise
-        limit[OVER] = True
         if type(value) is not plain:
-            if runs_later(type(value)):
-                put(None)
-                limit[OVER] = False  # a future's work may be under way, under it
+            try:
+                later = runs_later(type(value))
+            except BaseException:
+                limit[OVER] = True
+                raise
+            if later:
+                put(None)  # not over: a future's work may be under way, under it
                 return limit_deferred(limiter, value, functools.partial(ambient.end, limit, None))
             plain = type(value)
+        limit[OVER] = True
         if clock.now() >= end:
             limiter.late()
         return value

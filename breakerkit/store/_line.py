@@ -48,6 +48,10 @@ class Held:
         self.rests = self.used = False
         self.size = 1
 
+    def invalidate(self, now: float) -> None:
+        """Let the origin be asked at once; who is just reading it without the lock sees no more of it than before."""
+        self.refresh_at, self.fresh_until = now, min(self.fresh_until, now)
+
     def rest(self, until: float) -> None:
         """Let the origin not be asked before a moment, although it brought nothing new."""
         self.refresh_at, self.fresh_until, self.rests = until, float("-inf"), True

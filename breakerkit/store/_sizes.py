@@ -31,7 +31,7 @@ def estimate(value: Any) -> int:
     waiting, total = [value], 0
     while waiting and (room := MOST_LOOKED_AT - len(seen)):
         one = waiting.pop()
-        if id(one) in seen or isinstance(one, _OF_THE_PROGRAM):
+        if id(one) in seen or issubclass(type(one), _OF_THE_PROGRAM):  # a proxy says it is another
             continue
         seen.add(id(one))
         total += sys.getsizeof(one, 64)
@@ -44,15 +44,15 @@ def _parts(one: Any) -> Iterable[Any]:
     kind = type(one)
     if kind in {list, tuple, set, frozenset, deque}:
         return one  # type: ignore[no-any-return]  # of long ones no copy is made
+    if kind is types.FunctionType:
+        return (*(one.__closure__ or ()), *(one.__defaults__ or ()))
     beside = () if kind is dict else gc.get_referents(one)  # which leaves out keys if all are texts
-    items = dict.items(one) if isinstance(one, dict) else ()
+    items = dict.items(one) if issubclass(kind, dict) else ()
     return itertools.chain(itertools.chain.from_iterable(items), beside)
 
 
 #: What a value only mentions: it was there before.
-_OF_THE_PROGRAM = (
-    type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.CodeType,
-)  # fmt: skip
+_OF_THE_PROGRAM = (type, types.ModuleType, types.BuiltinFunctionType, types.CodeType)
 
 
 def measured(size_of: Callable[[Any], int], value: Any) -> int | None:

@@ -183,10 +183,13 @@ class MemoryStore:
     def _invalidate(self, command: told.Invalidate, now: float, _: Any = None) -> None:
         key = command.key
         self._tickets.invalidate(key)
-        if (held := self.entries.get(key)) is not None:
-            if held.value is NOTHING:
-                self._drop(key)
-            held.refresh_at = held.fresh_until = now
+        held = self.entries.get(key)
+        if held is None:
+            return
+        if held.value is NOTHING:
+            self._drop(key)
+        else:
+            held.invalidate(now)
 
     def _evict(self, command: told.Evict, _now: float, _: Any = None) -> None:
         self._tickets.outdate(command.key)

@@ -19,6 +19,7 @@ from breakerkit import (
     stale_if_error,
     timeout,
 )
+from breakerkit._outcome import _chain
 from breakerkit.stale import _nested, _starting
 from breakerkit.stale.events import LowHitRatio, RefreshFailed, Source
 from breakerkit.store.commands import Begin, Release
@@ -270,6 +271,33 @@ def test_what_a_caller_handles_is_not_in_an_others_error(cached):
     assert error.__context__.__context__ is None
 
 
+def test_nor_in_those_of_a_group(cached):
+    """Whose members were raised one by one."""
+    c = cached("group", on=(ConnectionError,))
+
+    def member(text):
+        try:
+            raise LookupError(text)
+        except LookupError as error:
+            return error
+
+    @c
+    def load(key):
+        try:
+            raise TypeError("inside") from member("three")
+        except TypeError as error:
+            raise ExceptionGroup("both", [member("one"), member("two"), error]) from None
+
+    try:
+        raise KeyError("mine")
+    except KeyError:
+        with pytest.raises(ExceptionGroup) as caught:
+            load("k")
+    chain = list(_chain(caught.value))
+    assert len(chain) == 5
+    assert not any(isinstance(one, KeyError) for one in chain)
+
+
 def test_nor_in_the_cause_of_having_nothing(cached):
     """Nor there."""
     c = cached("cause")
@@ -342,7 +370,9 @@ def test_an_error_that_nobody_waits_for_is_logged(how, cached, clock, caplog):
             assert load("k") == 1
         else:
             crowd = Crowd(1, lambda: load("k"))
-            until(lambda: clock.advance(0.001) and crowd.ended)  # however late it looks at the clock
+            until(
+                lambda: clock.advance(0.001) and crowd.ended
+            )  # however late it looks at the clock
             assert crowd.join() == [1]
         leave.set()
         until(lambda: not c.info().running)

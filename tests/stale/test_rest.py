@@ -22,6 +22,7 @@ from breakerkit.clock import WallClock
 from breakerkit.stale import _telling
 from breakerkit.stale.events import Source
 from breakerkit.store.commands import NOTHING, Begin, Entry, Postpone, Put, Read, Write
+from breakerkit.testing import ManualClock
 from tests.stale.rig import Down, FarStore, every_way
 
 STORES = pytest.mark.parametrize("far", [False, True])
@@ -182,6 +183,36 @@ def test_a_value_that_is_too_large_lets_its_origin_rest(clock, origin):
     assert origin.runs == 2
     assert c.put("k", 2) is False
     assert len(store) == 0  # what is put outdates what was there
+
+
+def test_a_key_that_is_invalidated_while_it_is_read(origin):
+    """Between looking for it and looking at it: nobody gets what stands for no value."""
+    meanwhile = []
+
+    class Clock(ManualClock):
+        def now(self):
+            moment = super().now()
+            while meanwhile:
+                meanwhile.pop()()
+            return moment
+
+    clock = Clock()
+    c = stale_if_error("read", disaster=return_value("lost"), jitter=0, clock=clock)
+    call = c(lambda key: origin(key))
+    origin.error = Down()
+    assert call("k") == "lost"
+    meanwhile.append(lambda: c.invalidate("k"))
+    assert call("k") == "lost"
+    origin.error = None
+    c.invalidate("k")
+    assert call("k") == 3
+    origin.error = Down()
+    c.invalidate("k")
+    assert call("k") == 3
+    hits = c.info().hits
+    meanwhile.append(lambda: c.invalidate("k"))
+    assert call("k") == 3
+    assert c.info().hits == hits
 
 
 # -- breakers that stand open, and let calls through ----------------------------------------

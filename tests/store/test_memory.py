@@ -13,9 +13,11 @@ import weakref
 from collections import Counter, defaultdict, deque
 from types import MappingProxyType, SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import msgspec
 import pytest
+from wrapt import ObjectProxy
 
 from breakerkit import ConfigError, MemoryStore, Store
 from breakerkit.store._line import MOST_CHANCES
@@ -314,6 +316,32 @@ def test_an_estimate_counts_each_once_and_comes_to_an_end():
     many = [object() for _ in range(3 * MOST_LOOKED_AT)]
     looked_at = sys.getsizeof(many) + (MOST_LOOKED_AT - 1) * sys.getsizeof(object())
     assert estimate(many) == looked_at
+
+
+def test_an_estimate_believes_no_proxy():
+    """What says that it is another is asked for nothing: a lazy object stays lazy."""
+
+    class Lazy:
+        @property
+        def __class__(self) -> Any:
+            raise AssertionError("it was looked at")
+
+    class Said:
+        @property
+        def __class__(self) -> Any:
+            return dict
+
+    for odd in (Lazy(), Said(), Mock(spec=dict), weakref.proxy(Noted("x")), ObjectProxy({"k": 1})):
+        assert estimate([odd]) > 0
+
+
+def test_an_estimate_of_functions():
+    """What they close over and their defaults are theirs, what they are part of is not."""
+    large = "x" * 10_000
+    assert 10_000 < estimate(lambda: large) < 12_000
+    assert 10_000 < estimate(lambda text=large: text) < 12_000
+    assert estimate(test_an_estimate_of_functions) < 1000
+    assert estimate(print) == 0
 
 
 def test_an_estimate_of_a_long_one_looks_at_its_beginning():
