@@ -113,7 +113,7 @@ def test_what_is_said_before_anything_is_asked_is_no_reply(between, clock, ask):
     """Nor is it after what redis-py says when it connects."""
     store = RedisStore(between.url, timeout=TIMEOUT, clock=clock)
     do = ask(store)
-    between.once(lambda data, _: data + b"+more\r\n+and more\r\n")
+    between.once(lambda data, _: data + b"+more\r\n" * 10)
     with pytest.raises(redis.InvalidResponse, match="more replies than commands"):
         do(Read("k"))
     clock.advance(1)

@@ -51,10 +51,8 @@ class LoopLine:
         if socket is not None and hasattr(select, "poll"):  # not everywhere
             self._poll = select.poll()
             self._poll.register(socket.fileno(), select.POLLIN)
-        left = (
-            getattr(connection, "can_read", None) or connection.can_read_destructive
-        )  # redis-py < 8
-        if await left():  # in whatever buffer
+        known = hasattr(connection, "can_read")  # of redis-py 8: what its own parser holds, too
+        if not self.clean or (known and await connection.can_read()):
             raise InvalidResponse("more replies than commands")
         self.opened = True
 

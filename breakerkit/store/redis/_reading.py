@@ -32,21 +32,19 @@ def entry_of(reply: Any, key: bytes, packing: Packing) -> Entry | None:
     try:
         parts = reply[len(key) :].split(b" ", 9)
         _, second, micro, stored, refresh, keep, _, since, rested, data = parts
-        now, born, rests = int(second) * MICRO + int(micro), int(stored), rested != b"0"
+        now, born = int(second) * MICRO + int(micro), int(stored)
         if now >= int(keep):
             return None
         latest = now + MOST_AHEAD  # a server's clock was set back: nobody knows what is later
-        left = (int(refresh) - now) / MICRO if int(since) <= latest else 0.0
-        value = _value(data, packing) if 0 < born <= latest else NOTHING
-        if value is not NOTHING:
-            return Entry(value, max(0, now - born) / MICRO, left, rests)
+        left, rests = (int(refresh) - now) / MICRO, rested != b"0"
+        if since != stored and int(since) > latest:
+            left = 0.0
+        age = max(0, now - born) / MICRO
     except Exception:
         return None
+    if 0 < born <= latest:
+        try:
+            return Entry(packing.unpack(data), age, left, rests)
+        except Exception:  # noqa: S110  # it cannot be read
+            pass
     return Entry(NOTHING, 0.0, left, rests=True) if rests and left > 0 else None
-
-
-def _value(data: bytes, packing: Packing) -> Any:
-    try:
-        return packing.unpack(data)
-    except Exception:
-        return NOTHING
