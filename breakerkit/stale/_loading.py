@@ -49,10 +49,6 @@ def load(keeper: StaleKeeper, attempt: Attempt, work: Work, stored: Stored | Non
     lease, around = Lease(), sys.exception()
     try:
         yield from _load(keeper, attempt, work, stored, lease, around)
-        if (
-            lease.asked
-        ):  # the reply was lost: others shall not wait for a lease that nobody knows of
-            yield Ask(keeper.shelf, Release(attempt.key, lease.ticket, keeper.owner))
     except BaseException as error:
         # Cancelled, or interrupted: nothing is learned, and somebody else may try. What is
         # being closed may take no further step: then the lease runs out.
@@ -99,6 +95,7 @@ def _load(
         write = Write(key, lease.ticket, value, keeper.next_due(config), config.keep)
         kept = yield Ask(keeper.shelf, write)
         lease.spend()
+    yield from _forgotten(keeper, key, lease)
     keeper.refreshed(key, took, stored=kept is True)
     keeper.attempts.settle(attempt, Ended.VALUE, value=value)
 
@@ -147,6 +144,7 @@ def _failed(
                 empty = not isinstance(keeper.config.disaster, Raise)
                 yield Ask(keeper.shelf, Postpone(key, lease.ticket, due, empty))
             lease.spend()
+        yield from _forgotten(keeper, attempt.key, lease)
         if how is Ended.FAILED:
             keeper.failed(attempt.key, error, served=_servable(keeper, attempt.key, stored, error))
         if how is Ended.HANDED_OVER:
@@ -160,6 +158,13 @@ def _failed(
         keeper.attempts.settle(attempt, how, error=error)
     finally:
         del error, attempt  # the error leads to this frame: no cycle
+
+
+def _forgotten(keeper: StaleKeeper, key: str, lease: Lease) -> Course:
+    """Give back a lease of which nobody here knows, for the reply was lost: others need not wait for it."""
+    if lease.asked:
+        yield Ask(keeper.shelf, Release(key, lease.ticket, keeper.owner))
+        lease.spend()
 
 
 def _verdict(keeper: StaleKeeper, error: Exception) -> Ended:

@@ -36,8 +36,6 @@ _PLAIN = frozenset(
 )  # fmt: skip
 #: How far a chain of decorators is followed; a mock may pretend to be wrapped for ever.
 _DEEPEST = 100
-#: Time zones whose ``repr`` says all of them.
-_ZONES = (timezone, ZoneInfo)
 
 
 class Key(str):
@@ -89,8 +87,8 @@ def _repr(value: Any) -> str:
         AmbiguousKeyError: it is a number that Python does not write out.
     """
     zone = getattr(value, "tzinfo", None)
-    if zone is not None and type(zone) not in _ZONES:
-        if getattr(type(zone), "__repr__", None) is object.__repr__:
+    if zone is not None and not _says_all(zone):
+        if type(zone) is ZoneInfo or getattr(type(zone), "__repr__", None) is object.__repr__:
             raise AmbiguousKeyError(
                 f"{fields.show(value)}: its time zone, a {type(zone).__name__}, has no text that"
                 " tells it from others (__repr__): use zoneinfo, or give key="
@@ -100,6 +98,11 @@ def _repr(value: Any) -> str:
         return repr(value)
     except ValueError as error:
         raise AmbiguousKeyError(f"a {type(value).__name__}: {error}; give key=") from None
+
+
+def _says_all(zone: Any) -> bool:
+    """Tell whether the ``repr`` of a time zone says all of it; of one that was read from a file it says where that was."""
+    return type(zone) is timezone or (type(zone) is ZoneInfo and zone.key is not None)
 
 
 def _of_a_class(value: Any, kind: type) -> str:

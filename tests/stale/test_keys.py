@@ -7,8 +7,10 @@ import datetime as dt
 import enum
 import functools
 import gc
+import io
 import pathlib
 import pickle
+import struct
 import uuid
 import weakref
 import xmlrpc.client
@@ -565,6 +567,10 @@ def test_two_time_zones_are_two_keys():
     assert text(NOON.replace(tzinfo=Named("Rome"))) != text(NOON.replace(tzinfo=Named("Berlin")))
     with pytest.raises(AmbiguousKeyError, match="a Unnamed, has no text that tells it from others"):
         text(NOON.replace(tzinfo=Unnamed()))
+    head = b"TZif".ljust(20, b"\0") + struct.pack(">6l", 0, 0, 0, 0, 1, 4)
+    read = ZoneInfo.from_file(io.BytesIO(head + struct.pack(">lbb", 3600, 0, 0) + b"ROM\0"))
+    with pytest.raises(AmbiguousKeyError, match="a ZoneInfo, has no text"):
+        text(NOON.replace(tzinfo=read))
 
 
 def test_a_number_is_not_lost_to_a_newcomer_at_the_old_address():
