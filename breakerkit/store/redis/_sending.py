@@ -47,17 +47,16 @@ def plain(client: Any) -> bool:
 
 def borrowed(pool: Any, script: Script, key: bytes, args: tuple[Any, ...]) -> Any:
     """Run a script on a connection of a client, with its retries, past what else it does around each command."""
+    packed = script.packed(key, args, known=True)
     connection = pool.get_connection()
-
-    def ask(*, known: bool) -> Any:
-        connection.send_packed_command([script.packed(key, args, known=known)])
-        return connection.read_response(True)
 
     def all_of_it() -> Any:
         try:
-            return ask(known=True)
+            connection.send_packed_command((packed,))
+            return connection.read_response(True)
         except NoScriptError:
-            return ask(known=False)
+            connection.send_packed_command((script.packed(key, args, known=False),))
+            return connection.read_response(True)
 
     try:
         return connection.retry.call_with_retry(all_of_it, lambda _: connection.disconnect())
