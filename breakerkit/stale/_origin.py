@@ -56,11 +56,7 @@ class Origin:
             AmbiguousKeyError: another function has keys in this cache already, made
                 of its arguments alone.
         """
-        # A proxy may have whatever attribute it is asked for.
-        bound = isinstance(
-            function, types.MethodType | types.BuiltinFunctionType | types.MethodWrapperType
-        )
-        owner = function.__self__ if bound else None
+        owner = _bound_to(function)
         if owner is None or isinstance(owner, types.ModuleType):
             return self._maker_of(function)
         bare = getattr(function, "__func__", None)
@@ -122,6 +118,18 @@ class Origin:
             f"{asked}: cache {self._keeper.name!r} is around {how}, so there is none to call:"
             " decorate one function"
         )
+
+
+def _bound_to(function: Any) -> Any:
+    """Return the object that a callable is bound to, if it is; a proxy may have whatever attribute it is asked for."""
+    bound = isinstance(function, _BOUND) or (
+        inspect.getattr_static(function, "__self__", None) is not None
+    )
+    return function.__self__ if bound else None
+
+
+#: Also what a proxy says it is.
+_BOUND = (types.MethodType, types.BuiltinFunctionType, types.MethodWrapperType)
 
 
 def _nothing() -> None:

@@ -7,6 +7,7 @@ from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Protocol
 
 from breakerkit import _ambient as ambient
+from breakerkit._deadline import check_deadline
 from breakerkit.stale._nested import inside, making
 from breakerkit.stale._steps import run, run_async
 
@@ -91,6 +92,8 @@ class Start:
         """Begin it in a task."""
         import asyncio  # noqa: PLC0415  # only where a loop runs already
 
+        if not self._detached:
+            check_deadline()  # the task has none, and may begin at once
         course, self._course = self._course, None
         assert course is not None
         task = asyncio.get_running_loop().create_task(run_async(course), context=self._context())

@@ -62,7 +62,7 @@ class Entry:
     value: Any
     age: float
     due: float
-    rests: bool | None = attrs.field(default=None, eq=False)
+    rests: bool | None = None
 
 
 @attrs.frozen

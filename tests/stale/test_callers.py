@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gc
 import logging
+import sys
 import threading
 import weakref
 
@@ -23,7 +24,7 @@ from breakerkit._outcome import _chain
 from breakerkit.stale import _nested, _starting
 from breakerkit.stale.events import LowHitRatio, RefreshFailed, Source
 from breakerkit.store.commands import Begin, Release
-from breakerkit.testing import capture_events
+from breakerkit.testing import ManualClock, capture_events
 from tests.stale.rig import Crowd, Down, FarStore, until, until_async
 
 
@@ -67,6 +68,28 @@ def test_an_attempt_outlives_the_deadline_of_who_makes_it(inner, cached):
 
     asyncio.run(main())
     assert (seen[0] is not None) is inner
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="tasks begin later")
+def test_nothing_is_begun_when_the_deadline_has_come(cached):
+    """Also where tasks begin at once: the attempt itself has no deadline."""
+    c, clock, runs = cached("over"), ManualClock(), []
+
+    @c
+    async def load(key):
+        runs.append(key)
+
+    async def late():
+        clock.advance(2)
+        await load("k")
+
+    async def main():
+        asyncio.get_running_loop().set_task_factory(asyncio.eager_task_factory)
+        with pytest.raises(CallTimeoutError):
+            await timeout(1, name="over", clock=clock).call(late)
+
+    asyncio.run(main())
+    assert (runs, c.info().running) == ([], 0)
 
 
 def test_an_attempt_that_nobody_waits_for_any_more_ends(cached):

@@ -546,6 +546,24 @@ def test_a_proxy_that_has_every_attribute_is_an_origin(cached):
     assert c.call(xmlrpc.client._Method(lambda name, args: (name, args), "add"), 3) == ("add", (3,))
 
 
+class Bound:
+    """A method as some binding to another language makes it: bound, and of a type of its own."""
+
+    def __init__(self, owner):
+        self.__self__ = owner
+        self.__name__, self.__qualname__ = "balance", "Account.balance"
+
+    def __call__(self, key):
+        return self.__self__, key
+
+
+def test_what_is_bound_has_the_values_of_its_object(cached):
+    """C062: of whatever type it is."""
+    c, owners = cached(), [Service(1), Service(2)]
+    assert [c.call(Bound(one), "k") for one in owners * 2] == [(one, "k") for one in owners * 2]
+    assert c.info().misses == 2
+
+
 class Unnamed(dt.tzinfo):
     """A zone without a text of its own."""
 

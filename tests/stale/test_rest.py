@@ -301,7 +301,7 @@ def test_a_step_back_ends_a_rest(time_machine):
     ticket = store.do(Begin("k", 0))
     store.do(Postpone("k", ticket, 30, empty=True))
     entry = store.do(Read("k"))
-    assert (entry, entry.rests) == (Entry(NOTHING, 0, 30), True)
+    assert entry == Entry(NOTHING, 0, 30, rests=True)
     time_machine.move_to(1_000_000 - 86_400, tick=False)
     assert store.do(Read("k")) is None
 

@@ -56,12 +56,14 @@ class Model:
         self.running: dict[str, list[Attempt]] = {key: [] for key in KEYS}
         self.leases: dict[str, tuple[Attempt | None, float]] = {}
         self.owners: dict[str, int] = {}
+        self.resting: set[str] = set()  # keys whose refresh time a failure has set
 
     def read(self, key: str) -> Entry | None:
         value, stored, refresh, keep, _ = self.values.get(key, (None, 0, 0, -math.inf, 0))
         if self.now >= keep:
             return None
-        return Entry(value, 0 if value is NOTHING else self.now - stored, refresh - self.now)
+        age = 0 if value is NOTHING else self.now - stored
+        return Entry(value, age, refresh - self.now, key in self.resting)
 
     def may_begin(self, key: str, owner: int) -> bool:
         holder, until = self.leases.get(key, (None, 0))
@@ -83,6 +85,7 @@ class Model:
 
     def store(self, key: str, value: Any, due: float, keep: float, order: int) -> None:
         self.values[key] = [value, self.now, self.now + due, self.now + keep, order]
+        self.resting.discard(key)
 
     def write(self, attempt: Attempt, value: Any, due: float, keep: float) -> bool:
         self.end(attempt)
@@ -100,9 +103,11 @@ class Model:
             return
         if there and there.value is not NOTHING:
             held[2] = self.now + due
+            self.resting.add(attempt.key)
             held[3] = max(held[3], held[2]) if empty else held[3]
         elif empty:
             self.store(attempt.key, NOTHING, due, due, attempt.order)
+            self.resting.add(attempt.key)
 
     def outdate(self, key: str) -> None:
         for attempt in self.running[key]:

@@ -39,9 +39,10 @@ def plain(client: Any) -> bool:
     return (
         type(client) is redis.Redis
         and client.connection is None
+        # Of the class: to find that a method has no attribute takes ten times as long.
+        and not hasattr(redis.Redis.execute_command, "__wrapped__")
         and getattr(client.connection_pool, "cache", None) is None
-        and not hasattr(client.execute_command, "__wrapped__")
-        and "execute_command" not in vars(client)
+        and "execute_command" not in client.__dict__
     )
 
 

@@ -89,11 +89,16 @@ def _chosen(choice: Any) -> tuple[str, Callable[[Any], Any], Callable[[bytes], A
     )
 
 
-_decode = json.JSONDecoder().decode
+_decode = json.JSONDecoder().raw_decode
 
 
 def _from_json(data: bytes) -> Any:
-    return _decode(data.decode())  # json.loads would look for the encoding first
+    text = data.decode()
+    # json.loads would look for the encoding first, and for blanks around it: there are none.
+    value, end = _decode(text)
+    if end != len(text):
+        raise ValueError("there is more than one value")
+    return value
 
 
 def _msgspec() -> tuple[Callable[[Any], Any], Callable[[bytes], Any]]:
