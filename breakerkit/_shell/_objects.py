@@ -52,8 +52,8 @@ def check_callable(target: Any) -> None:
     """Refuse what no policy can guard, and say what to do instead."""
     if isinstance(target, type):
         raise TypeError(
-            f"{show(target)} is a class: use @breaker_methods(...) for its methods,"
-            " or decorate the method or factory that calls out"
+            f"{show(target)} is a class: decorate its methods, or the factory that calls out;"
+            " @breaker_methods(...) gives each method of a class a breaker"
         )
     if not callable(target):
         raise TypeError(

@@ -151,8 +151,11 @@ def _with(
         if (yield from _wait(attempt, clock, moment, leads)) is STUCK:
             return STUCK
         found = yield from _outcome(keeper, attempt, leads, work, stored, until)
-        if found is not NOT_YET:
-            return found
+        try:
+            if found is not NOT_YET:
+                return found
+        finally:
+            del found  # an error's traceback may lead to this frame: no cycle
         moment, stored = last, None  # what was at hand has gone: this is a first load now
 
 
