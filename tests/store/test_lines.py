@@ -588,3 +588,18 @@ def test_a_client_of_one_connection_has_one_command_at_once(between, clock, runn
         await client.aclose()
 
     runner.run(main())
+
+
+def test_a_store_that_nobody_closed_hangs_up(valkey):
+    """Also in a cycle, and with a connection that has come into being late: no socket is found unclosed."""
+    before = len(valkey.client.client_list())
+    store = RedisStore(valkey.url, timeout=5)
+    store.itself = store
+    store.do(Put("k", 1, 10, 100))
+    assert len(valkey.client.client_list()) == before + 1
+    gc.collect()  # what it has is old, and in no order
+    with warnings.catch_warnings(record=True, action="always") as said:
+        del store
+        gc.collect()
+    assert not [one for one in said if "unclosed" in str(one.message)]
+    until(lambda: len(valkey.client.client_list()) == before)

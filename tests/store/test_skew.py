@@ -101,13 +101,22 @@ def test_what_cannot_be_read_rests_as_an_empty_key_does(server, valkey, what, em
     assert server.do(Read("k")) == Entry(2, 0, 10, rests=False)
 
 
-def test_a_fleet_that_changes_over_in_an_outage_leaves_the_origin_alone(valkey):
+@pytest.fixture
+def stores(valkey):
+    """Stores of several serializers."""
+    made = {name: RedisStore(valkey.url, timeout=5, serializer=name) for name in ("json", "pickle")}
+    yield made
+    for one in made.values():
+        one.close()
+
+
+def test_a_fleet_that_changes_over_in_an_outage_leaves_the_origin_alone(stores):
     """A value of another serializer is nothing, and the origin rests after its failure as with nothing stored."""
     asked: list[int] = []
 
     def cache(serializer: Any) -> Any:
         return stale_if_error(
-            "fleet", store=RedisStore(valkey.url, timeout=5, serializer=serializer),
+            "fleet", store=stores[serializer],
             registry=Registry(), key=lambda key: key, disaster=return_value("none"),
         )  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +38,7 @@ class Lane:
         places: who may talk now.
     """
 
-    __slots__ = ("_closed", "_doubt", "_idle", "_make", "_on_time", "places")
+    __slots__ = ("__weakref__", "_closed", "_doubt", "_idle", "_make", "_on_time", "places")
 
     def __init__(self, make: Callable[[], Any], most: int, timeout: float) -> None:
         self.places = Places(most, timeout)
@@ -46,6 +47,8 @@ class Lane:
         self._on_time = timeout * ON_TIME
         self._idle: list[Line] = []
         self._closed = False
+        # A store that nobody closed: said before the collector comes to its sockets.
+        weakref.finalize(self, _hang_up, self._idle)
 
     def exchange(self, script: Script, key: bytes, args: tuple[Any, ...]) -> Any:
         """Run a script for one key; the server gets its text if it does not know it, or any more."""
@@ -95,12 +98,7 @@ class Lane:
 
     def forget(self) -> None:
         """Close what nobody uses: a way that has lost one connection may have lost them all."""
-        while True:
-            try:
-                line = self._idle.pop()
-            except IndexError:
-                return
-            line.close()
+        _hang_up(self._idle)
 
     def _blamed(self, error: Exception, began: float) -> Exception:
         return self._doubt.about(error, began, late=monotonic() - began > self._on_time)
@@ -136,3 +134,12 @@ class Lane:
         """Close what nobody uses; the rest is closed when it comes back."""
         self._closed = True
         self.forget()
+
+
+def _hang_up(idle: list[Line]) -> None:
+    while True:
+        try:
+            line = idle.pop()
+        except IndexError:
+            return
+        line.close()
