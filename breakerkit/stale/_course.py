@@ -19,7 +19,7 @@ from breakerkit.stale._shelf import LOST
 from breakerkit.stale._starting import Start
 from breakerkit.stale._steps import Answer
 from breakerkit.stale._stored import Look
-from breakerkit.stale._waiting import LOOK_AGAIN, STUCK, Stop, Wait, cancel
+from breakerkit.stale._waiting import STUCK, Stop, Wait, cancel
 from breakerkit.stale.disaster import DisasterCall, Raise, Return
 from breakerkit.stale.events import Source
 
@@ -108,8 +108,6 @@ def _attempt(
         else:
             attempt = attempts.join(part, key, keeper.clock.now(), keeper.config.patience)
         found = yield from _with(keeper, attempt, part.leads, work, stored, until)
-        if found is None and attempt.how is Ended.ELSEWHERE:
-            yield Wait(None, keeper.clock, min(until, keeper.clock.now() + LOOK_AGAIN))
     except GeneratorExit:
         raise
     except BaseException:

@@ -247,6 +247,21 @@ def test_a_clock_that_is_interrupted():
         assert current_deadline() is None
 
 
+def test_ctrl_c_while_a_value_is_looked_at(clock: ManualClock):
+    """Its type may run code of the user's: no limit stays in force."""
+
+    class Meta(type):
+        def __hash__(cls) -> int:
+            raise KeyboardInterrupt
+
+    class Odd(metaclass=Meta):
+        pass
+
+    with pytest.raises(KeyboardInterrupt):
+        timeout(1, clock=clock)(lambda: Odd())()
+    assert current_deadline() is None
+
+
 def test_ctrl_c_storm():
     """Ctrl-C at any moment of many calls leaves no limit in force."""
     one = timeout(30)

@@ -208,6 +208,14 @@ def test_attempts_are_remembered_as_long_as_they_may_matter(store, valkey):
     assert valkey.client.keys() == []
 
 
+def test_more_than_one_value_is_garbage(store, valkey):
+    """A value that somebody has written on is nothing stored."""
+    store.do(Put("k", 1, 10, 100))
+    (key,) = valkey.client.keys("*{k}")
+    valkey.client.hset(key, "v", valkey.client.hget(key, "v") + b" 2")
+    assert store.do(Read("k")) is None
+
+
 @pytest.mark.parametrize("end", [
     lambda ticket: Release("k", ticket), lambda ticket: Postpone("k", ticket, 10), lambda _: Evict("k"),
 ])  # fmt: skip
