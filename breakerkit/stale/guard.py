@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 #: Seconds for which a process that has died holds up others at most. A longer attempt is
 #: begun a second time by another process, which is wasteful and does no harm.
 LONGEST_LEASE = 30.0
+#: The part of an attempt's time that its lease lasts: who waits for one that nobody ends
+#: has the rest to make an attempt.
+LEASED = 0.8
 
 
 class StaleKeeper(Told):
@@ -92,7 +95,7 @@ class StaleKeeper(Told):
     @property
     def lease(self) -> float:
         """Seconds for which other processes leave a key alone; within this one the attempts see to it."""
-        return 0.0 if self.shelf.store.local else min(self.config.patience, LONGEST_LEASE)
+        return 0.0 if self.shelf.store.local else min(LEASED * self.config.patience, LONGEST_LEASE)
 
     def next_due(self, config: StaleConfig) -> float:
         """Return the seconds to the next refresh time, with what chance adds."""

@@ -15,12 +15,14 @@ import pytest
 from breakerkit import (
     CallTimeoutError,
     NoCachedValueError,
+    Registry,
     current_deadline,
     pipeline,
     stale_if_error,
     timeout,
 )
 from breakerkit._outcome import _chain
+from breakerkit.clock import system_clock
 from breakerkit.stale import _nested, _starting
 from breakerkit.stale.events import LowHitRatio, RefreshFailed, Source
 from breakerkit.store.commands import Begin, Release
@@ -453,3 +455,23 @@ def test_a_lease_whose_reply_was_lost_is_given_back(fails, cached, clock, origin
     (released,) = [one for one in store.asked if type(one) is Release]
     assert (released.ticket, released.owner) == (None, c._guard.owner)
     assert store.inner.do(Begin("lost:k", 60)) is not None
+
+
+def test_who_waits_for_a_lease_that_nobody_ends_has_time_for_an_attempt():
+    """The reply to `Begin` was lost, and the store with it: another process asks before its patience is over."""
+    mine, other = FarStore(system_clock), FarStore(system_clock)
+    other.inner = mine.inner
+
+    def lost(command):
+        if type(command) is Begin:
+            mine.inner.do(command)
+        raise ConnectionError("the reply was lost")
+
+    mine.trouble = lost
+    one, two = (
+        stale_if_error("lease", store=store, refresh_after=0.5, max_stale=9, registry=Registry())
+        for store in (mine, other)
+    )
+    assert one.call(lambda key: 7, "k") == 7
+    assert two.call(lambda key: 8, "k") == 8
+    assert two.info().refreshes == 1
