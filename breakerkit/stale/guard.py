@@ -203,10 +203,10 @@ class StaleKeeper(Told):
     def give_back(self, places: list[int]) -> None:
         """Take it out again; doing so twice is no error, for an interrupted start may have begun a thread."""
         with self.lock:
-            if (
-                places and places.pop() == self.owner
-            ):  # and not of the process this one was forked from
+            # One of the process this one was forked from was not counted here.
+            if places and places[0] == self.owner:
                 self._background -= 1
+            places.clear()  # no call in between, as above
 
     # -- look ----------------------------------------------------------------------
 

@@ -105,6 +105,26 @@ def test_ctrl_c_in_a_call(act, settings, traced):
     assert step > 5
 
 
+@pytest.mark.parametrize("forked", [False, True])
+def test_ctrl_c_while_a_place_is_given_back(forked, traced):
+    """It is given back once, by whoever tries again; that of the process this one was forked from never was here."""
+    for step in itertools.count(1):
+        keeper, held, places = World().cache._guard, [], []
+        assert keeper.take_place(held)
+        if forked:
+            keeper.after_fork()
+        try:
+            with signalled(step) as places:
+                keeper.give_back(held)
+        except KeyboardInterrupt:
+            pass
+        keeper.give_back(held)
+        assert (keeper.info().background, held) == (0, []), places
+        if not places:
+            break
+    assert step > 1
+
+
 def act_on_a_moving_clock(act, world):
     """A soft limit looks at the clock."""
     done = threading.Event()

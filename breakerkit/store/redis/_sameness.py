@@ -27,9 +27,8 @@ def same(value: Any, back: Any) -> bool:
         kinds = list(map(type, mine))
         if kinds != list(map(type, theirs)):
             return False
-        if (
-            not _LEAVES.issuperset(kinds) or mine != theirs
-        ):  # else they are the same, at the speed of C
+        # Else they are the same, at the speed of C.
+        if not _LEAVES.issuperset(kinds) or mine != theirs:
             pairs.extend(zip(mine, theirs, strict=True))
     return True
 
